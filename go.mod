@@ -5,9 +5,11 @@ go 1.26.8
 require (
 	github.com/spf13/cobra v1.10.2
 	golang.org/x/sys v0.50.0
+	google.golang.org/protobuf v1.36.12-0.20260120151049-f2248ac996af
+	istio.io/istio v0.0.0-20260827124520-eed52ebb66ad
 )
 
 require (
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
-	github.com/spf13/pflag v1.0.9 // indirect
+	github.com/spf13/pflag v1.0.10 // indirect
 )
