@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// fuzzAll fuzzes every target for the time d, as many at once as there are
+// processors. A target without seeds in testdata/fuzz fails: nobody has thought
+// about what it should see.
+func fuzzAll(ctx context.Context, source []testFile, d time.Duration) error {
+	targets, err := find(source, nil, func(name string) bool { return strings.HasPrefix(name, "Fuzz") })
+	if err != nil {
+		return err
+	}
+	var (
+		wg   sync.WaitGroup
+		slot = make(chan struct{}, runtime.NumCPU())
+		mu   sync.Mutex // guards bad, n and the order of output
+		bad  []error
+		n    int
+	)
+	fail := func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		bad = append(bad, err)
+	}
+	for _, dir := range slices.Sorted(maps.Keys(targets)) {
+		for _, name := range targets[dir] {
+			if !hasCorpus(dir, name) {
+				fail(fmt.Errorf("%s in %s has no corpus in testdata/fuzz/%s", name, dir, name))
+				continue
+			}
+			wg.Go(func() {
+				slot <- struct{}{}
+				defer func() { <-slot }()
+				out, err := fuzzOne(ctx, dir, name, d)
+				mu.Lock()
+				defer mu.Unlock()
+				n++
+				if err != nil {
+					os.Stdout.Write(out)
+					bad = append(bad, fmt.Errorf("%s in %s: %w", name, dir, err))
+					return
+				}
+				fmt.Printf("ok    fuzz     %s %s %v\n", dir, name, d)
+			})
+		}
+	}
+	wg.Wait()
+	fmt.Printf("fuzz: %d targets, %d failed\n", n, len(bad))
+	return errors.Join(bad...)
+}
+
+func fuzzOne(ctx context.Context, dir, name string, d time.Duration) ([]byte, error) {
+	return exec.CommandContext(ctx, "go", "test", "-vet=off", "-run=^$", "-fuzz=^"+name+"$",
+		"-fuzztime="+d.String(), "-parallel=1", "./"+filepath.ToSlash(dir)).CombinedOutput()
+}
