@@ -36,6 +36,10 @@ const (
 	ENOPROTOOPT   = unix.ENOPROTOOPT
 	EOPNOTSUPP    = unix.EOPNOTSUPP
 	EBADF         = unix.EBADF
+	EAFNOSUPPORT  = unix.EAFNOSUPPORT
+	EHOSTDOWN     = unix.EHOSTDOWN
+	ENETDOWN      = unix.ENETDOWN
+	ENOSPC        = unix.ENOSPC
 )
 
 // ErrUnsupported is wrapped by the error of a Feature that this kernel lacks.

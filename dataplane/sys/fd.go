@@ -84,3 +84,30 @@ func closeRaw(raw int) error {
 	}
 	return nil
 }
+
+// FDs are descriptors that were handed over with a state, in its order. It owns
+// those that were not taken yet.
+type FDs struct {
+	list []*FD
+}
+
+// NewFDs takes all of list.
+func NewFDs(list []*FD) *FDs { return &FDs{list: list} }
+
+// Next moves the next descriptor out; an empty FD when there is none left.
+func (s *FDs) Next() *FD {
+	if len(s.list) == 0 {
+		return new(FD)
+	}
+	f := s.list[0]
+	s.list = s.list[1:]
+	return f
+}
+
+// Close closes those that nobody took.
+func (s *FDs) Close() {
+	for _, f := range s.list {
+		_ = f.Close()
+	}
+	s.list = nil
+}

@@ -1,0 +1,42 @@
+package end
+
+import (
+	"github.com/sluice-mesh/sluice/dataplane/splice"
+	"github.com/sluice-mesh/sluice/dataplane/sys"
+)
+
+// Fill moves what the socket has into the empty pipe p.
+func (s *Socket) Fill(p *splice.Pipe) (n int, next Wait, err error) {
+	if !s.readable {
+		return 0, ForReadable, nil
+	}
+	n, err = p.Fill(&s.fd)
+	switch {
+	case err == sys.EAGAIN:
+		s.readable = false
+		return 0, ForReadable, nil
+	case err != nil:
+		return 0, Ended, s.broken(err)
+	case n == 0:
+		s.readable = false
+		return 0, Ended, nil
+	}
+	return n, Nothing, nil
+}
+
+// Drain moves what p holds to the socket, as far as it takes it.
+func (s *Socket) Drain(p *splice.Pipe) (n int, next Wait, err error) {
+	if s.held != nil || !s.writable {
+		s.waiting = true
+		return 0, ForRoom, nil
+	}
+	n, err = p.Drain(&s.fd)
+	switch {
+	case err == sys.EAGAIN:
+		s.writable, s.waiting = false, true
+		return 0, ForRoom, nil
+	case err != nil:
+		return 0, Ended, s.broken(err)
+	}
+	return n, Nothing, nil
+}

@@ -1,0 +1,130 @@
+package relay
+
+import (
+	"time"
+
+	"github.com/sluice-mesh/sluice/dataplane/buf"
+	"github.com/sluice-mesh/sluice/dataplane/end"
+	"github.com/sluice-mesh/sluice/dataplane/flow"
+	"github.com/sluice-mesh/sluice/dataplane/metric"
+	"github.com/sluice-mesh/sluice/dataplane/splice"
+)
+
+const (
+	turnBytes    = 1 << 20     // what one direction may move in a turn
+	promoteAfter = 3           // reads in a row that filled the block
+	demoteAfter  = 3           // turns in a row that moved less than half a block
+	demoteIdle   = time.Second // without a byte
+)
+
+// direction moves bytes from src to dst.
+//
+// Invariant: pipe is not nil exactly while bytes are in it, between calls. A
+// direction that is spliced holds nothing in dst, and the other way round.
+type direction struct {
+	pair     *Pair
+	src, dst end.End
+	pipe     *splice.Pipe
+
+	bytes, spliced uint64
+	moved          time.Duration // when the last byte did
+	full, thin     uint8         // reads in a row that filled the block; turns that moved little
+	splicing       bool
+	finished       bool // FIN was read and passed on
+	queued         bool // in the loop's run-again queue
+}
+
+// done reports that nothing is left to be done for this direction.
+func (d *direction) done() bool { return d.finished && d.dst.Unsent() == 0 }
+
+// Run goes on after the share of a turn was used up.
+func (d *direction) Run() {
+	d.queued = false
+	d.pump()
+	d.pair.settle()
+}
+
+// Panicked ends the flow.
+func (d *direction) Panicked(v any) { d.pair.Panicked(v) }
+
+// pump moves at most turnBytes and then waits for what is missing, or for the
+// next turn. It must not be called for more by those whose call it is inside.
+func (d *direction) pump() {
+	p := d.pair
+	if p.closed || d.finished || d.queued {
+		return
+	}
+	if d.splicing && d.pipe == nil && p.loop.Now()-d.moved > demoteIdle {
+		d.demote()
+	}
+	total, next := 0, end.Nothing
+	for total < turnBytes && next == end.Nothing {
+		n, wait, err := d.step()
+		if p.closed {
+			return // the end that failed has ended the pair by itself
+		}
+		if err != nil {
+			p.abort(flow.CloseInternal, err)
+			return
+		}
+		total += n
+		next = wait
+	}
+	if total > 0 {
+		d.moved = p.loop.Now()
+		d.judge(total)
+	}
+	switch next {
+	case end.Nothing:
+		d.queued = true
+		p.loop.Again(d)
+	case end.Ended:
+		d.finish()
+	}
+}
+
+// step moves once, by the engine of the moment.
+func (d *direction) step() (int, end.Wait, error) {
+	if d.splicing {
+		return d.spliceOnce()
+	}
+	n, filled, next, err := d.src.Pull(d.dst, buf.BlockBytes)
+	if n > 0 {
+		d.count(n)
+		d.pair.loop.Metrics.Add(metric.CopiedBytes, uint64(n))
+		if filled {
+			d.full = min(d.full+1, promoteAfter)
+			if d.full == promoteAfter {
+				d.promote()
+			}
+		} else {
+			d.full = 0
+		}
+	}
+	return n, next, err
+}
+
+func (d *direction) count(n int) {
+	d.bytes += uint64(n)
+	which := metric.DownBytes
+	if d == &d.pair.up {
+		which = metric.UpBytes
+	}
+	d.pair.loop.Metrics.Add(which, uint64(n))
+}
+
+// finish passes a FIN on. The last one of a flow is sent by closing.
+func (d *direction) finish() {
+	d.finished = true
+	p := d.pair
+	other := &p.up
+	if d == other {
+		other = &p.down
+	}
+	if other.done() && d.dst.Unsent() == 0 {
+		p.settle()
+		return
+	}
+	d.dst.Finish(flow.CloseEOF)
+	p.watch()
+}

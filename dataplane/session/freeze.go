@@ -1,0 +1,192 @@
+package session
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/sluice-mesh/sluice/dataplane/flow"
+	"github.com/sluice-mesh/sluice/dataplane/loop"
+	"github.com/sluice-mesh/sluice/dataplane/metric"
+	"github.com/sluice-mesh/sluice/dataplane/sys"
+)
+
+const (
+	sessionVersion = 1
+
+	flagLeased      = 1 << 0
+	flagRetried     = 1 << 1
+	flagApplication = 1 << 2
+)
+
+// A Frozen is a live flow as plain data: its pod, what is known of it, and its
+// descriptors. It owns the descriptors.
+type Frozen struct {
+	UID   string
+	State []byte
+	FDs   []*sys.FD
+}
+
+// Close drops the flow: its descriptors are closed.
+func (f *Frozen) Close() {
+	for _, fd := range f.FDs {
+		_ = fd.Close()
+	}
+}
+
+// FreezeAll writes down every flow of the pod on l, to which it must be called,
+// and hands what they had of the pod back. Flows that are on their way between
+// two loops are left for another time.
+func (p *Pod) FreezeAll(l *loop.Loop) []*Frozen {
+	var all []*Frozen
+	for s := local(l).first; s != nil; {
+		next := s.next
+		if s.pod == p && (s.state == dialing || s.state == relaying) {
+			all = append(all, s.freeze())
+		}
+		s = next
+	}
+	return all
+}
+
+// freeze writes s down and takes it home, as if it had ended.
+func (s *Session) freeze() *Frozen {
+	var flags byte
+	if s.leased {
+		flags |= flagLeased
+	}
+	if s.retried {
+		flags |= flagRetried
+	}
+	if s.verdict.Application {
+		flags |= flagApplication
+	}
+	b := []byte{sessionVersion, byte(s.state), byte(s.path), flags}
+	b = binary.AppendUvarint(b, s.id)
+	b = binary.AppendUvarint(b, uint64(s.opened))
+	b = binary.AppendUvarint(b, uint64(s.loop.Now()-s.began))
+	b = flow.AppendAddr(b, s.tuple.Client)
+	b = flow.AppendAddr(b, s.tuple.Dst)
+	b = flow.AppendAddr(b, s.verdict.To)
+	b = flow.AppendAddr(b, s.source)
+	var fds []*sys.FD
+	if s.state == dialing {
+		b = binary.AppendUvarint(b, uint64(s.dialing.Left()))
+		s.dialing.Stop()
+		b, fds = s.client.Freeze(b, nil)
+		b, fds = s.server.Freeze(b, fds)
+	} else {
+		b, fds = s.pair.Freeze(b, nil)
+	}
+	s.loop.Metrics.Inc(metric.Frozen)
+	s.leave()
+	return &Frozen{UID: s.pod.Info.UID, State: b, FDs: fds}
+}
+
+// A thawing is a flow on its way into this process: decoded in part on the home
+// loop, which notes what it has of the pod, then on its own.
+type thawing struct {
+	s   *Session
+	d   *flow.Decoder
+	fds *sys.FDs
+	st  state
+}
+
+// Thaw takes f and goes on with the flow on the loop to; from any goroutine. A
+// damaged state closes the flow's descriptors and is told to failed.
+func (p *Pod) Thaw(f *Frozen, to *loop.Loop, failed func(error)) {
+	if !p.home.Post(loop.Func(func() {
+		t := &thawing{d: flow.NewDecoder(f.State), fds: sys.NewFDs(f.FDs)}
+		if err := t.admit(p, to); err != nil {
+			t.fds.Close()
+			failed(err)
+			return
+		}
+		onward := loop.Func(func() {
+			if err := t.resume(); err != nil {
+				failed(err)
+			}
+		})
+		if to == p.home {
+			onward()
+		} else if !to.Post(onward) {
+			t.fds.Close()
+			failed(fmt.Errorf("loop %d has ended", to.ID()))
+		}
+	})) {
+		f.Close()
+		failed(fmt.Errorf("loop %d has ended", p.home.ID()))
+	}
+}
+
+// admit decodes what the pod has to know, on the home loop.
+func (t *thawing) admit(p *Pod, to *loop.Loop) error {
+	d := t.d
+	d.Version("session", sessionVersion)
+	t.st = state(d.Byte())
+	if t.st != dialing && t.st != relaying {
+		d.Fail("bad state")
+	}
+	s := p.session()
+	s.loop = to
+	s.path = flow.Path(d.Byte())
+	if s.path >= flow.Paths {
+		d.Fail("bad path")
+	}
+	flags := d.Byte()
+	s.retried = flags&flagRetried != 0
+	s.id, s.opened = d.Uint(), int64(d.Uint())
+	s.began = -time.Duration(d.Uint()) // its age, until the loop's clock is known
+	s.tuple = flow.Tuple{Client: d.Addr(), Dst: d.Addr()}
+	s.verdict = flow.Verdict{Kind: flow.Direct, To: d.Addr(), Application: flags&flagApplication != 0}
+	s.source = d.Addr()
+	s.verdict.Source = s.source.Addr()
+	leased := flags&flagLeased != 0
+	if !s.tuple.Client.IsValid() || !s.tuple.Dst.IsValid() || !s.verdict.To.IsValid() || leased && !s.source.IsValid() {
+		d.Fail("missing address")
+	}
+	if d.Err() != nil {
+		s.release()
+		return d.Err()
+	}
+	t.s = s
+	if s.verdict.Application {
+		p.ports.Hold(s.tuple.Client, s.tuple.Dst)
+		s.held = true
+	}
+	if leased {
+		p.ports.Hold(s.source, s.tuple.Dst)
+		s.leased = true
+	}
+	to.CountFlow(1)
+	return nil
+}
+
+// resume decodes the rest on the flow's own loop and goes on.
+func (t *thawing) resume() error {
+	s, d := t.s, t.d
+	defer t.fds.Close()
+	local(s.loop).add(s)
+	s.began += s.loop.Now()
+	s.state = t.st
+	var err error
+	if s.state == dialing {
+		left := time.Duration(d.Uint())
+		if err = s.client.Thaw(d, t.fds.Next(), s.loop, (*dialPeer)(s)); err == nil {
+			if err = s.server.Thaw(d, t.fds.Next(), s.loop, &s.dialing); err != nil {
+				s.client.Finish(flow.CloseInternal)
+			}
+		}
+		if err == nil {
+			s.dialing.Resume(s.loop, &s.server, left, s)
+		}
+	} else if err = s.pair.Thaw(d, t.fds, s.loop, &s.pod.env.Relay, &s.client, &s.server, s); err == nil {
+		s.armKeepalive()
+	}
+	if err != nil {
+		s.complete(flow.CloseInternal, err)
+		return err
+	}
+	s.loop.Metrics.Inc(metric.Thawed)
+	return nil
+}

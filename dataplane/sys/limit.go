@@ -1,0 +1,15 @@
+package sys
+
+import "golang.org/x/sys/unix"
+
+// RaiseFileLimit lifts the soft limit of descriptors to the hard one and
+// reports both as they were.
+func RaiseFileLimit() (soft, hard uint64, err error) {
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
+		return 0, 0, err
+	}
+	soft, hard = l.Cur, l.Max
+	l.Cur = l.Max
+	return soft, hard, unix.Setrlimit(unix.RLIMIT_NOFILE, &l)
+}
