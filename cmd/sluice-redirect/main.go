@@ -26,6 +26,9 @@ func newRoot() *cobra.Command {
 	}
 	root.AddCommand(
 		planCommand(),
+		applyCommand(),
+		removeCommand(),
+		featuresCommand(),
 	)
 	return root
 }

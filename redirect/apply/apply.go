@@ -12,81 +12,192 @@ package apply
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/sluice-mesh/sluice/dataplane/netns"
 	"github.com/sluice-mesh/sluice/redirect"
+	"github.com/sluice-mesh/sluice/redirect/nft"
+	"github.com/sluice-mesh/sluice/redirect/rt"
 )
 
-// ErrFlowsLive is wrapped by the FlowsLiveError with which Remove refuses.
-var ErrFlowsLive = errors.New("flows of the proxy are live")
-
-// ErrHostNamespace refuses a namespace that is the host's or the caller's own.
-var ErrHostNamespace = errors.New("this is the host's own network namespace, which is never programmed as a pod")
-
-// FlowsLiveError says how many sockets of the proxy live in a namespace.
-type FlowsLiveError struct{ Count int }
-
-func (e *FlowsLiveError) Error() string {
-	return fmt.Sprintf("%d sockets of the proxy are live here; wait until they have ended, or force the removal, which resets them", e.Count)
-}
-
-// Unwrap makes errors.Is(err, ErrFlowsLive) true.
-func (e *FlowsLiveError) Unwrap() error { return ErrFlowsLive }
-
-// A StateDir is the folder where values are kept that Remove must put back: a
-// file for each namespace, written atomically before the first change, named
-// for the namespace's cookie, which the kernel never gives to another one. It
-// should not outlive a reboot (/run).
-type StateDir string
-
-// A Result says what Capture did.
-type Result struct {
-	// Already is true when the pod was captured before; no connection was reset.
-	Already bool
-	// Reset connections were older than the rules and have been reset.
-	Reset int
-	// Left connections are older than the rules and could not be reset by us:
-	// they end when they next send.
-	Left int
-}
-
-// RemoveOptions say how Remove goes about it.
-type RemoveOptions struct {
-	// Force resets the proxy's sockets where Remove would refuse.
-	Force bool
-}
-
-// Removed says what Remove found and took away.
-type Removed struct {
-	Reset   int  // sockets of the proxy that were reset (Force)
-	Table   bool // the nf_tables table was there
-	Rules   int  // policy rules
-	Routes  int
-	Sysctls int // put back to their old values
+// Apply is Prepare and Capture. When Capture fails it takes back what Prepare
+// did. A proxy must listen in ns by then, or nothing new connects.
+func Apply(ns *netns.Handle, in redirect.Intent, dir StateDir) (Result, error) {
+	undo, err := prepare(ns, in, dir)
+	if err != nil {
+		return Result{}, err
+	}
+	res, err := Capture(ns, in)
+	if err != nil {
+		return res, errors.Join(err, undo.run())
+	}
+	return res, nil
 }
 
 // Prepare does what must be there before the proxy listens: sysctls, routes and
-// policy rules. Safe to repeat; when it fails it has taken back what it did.
+// policy rules. Safe to repeat; when it fails it has taken back what it did. A
+// sysctl that spares work only, and can't be set, is left alone.
+//
+// It first has the kernel rehearse the table that Capture will make: a kernel
+// that lacks something is found out before anything is touched.
 func Prepare(ns *netns.Handle, in redirect.Intent, dir StateDir) error {
-	return errors.ErrUnsupported
+	_, err := prepare(ns, in, dir)
+	return err
 }
 
-// Capture puts the table in place, in one transaction, and resets connections
-// that are older than it. The proxy must listen by now: without it no new
-// connection comes through. Safe to repeat.
-func Capture(ns *netns.Handle, in redirect.Intent) (Result, error) {
-	return Result{}, errors.ErrUnsupported
+func prepare(ns *netns.Handle, in redirect.Intent, dir StateDir) (undo steps, err error) {
+	plan, err := redirect.NewPlan(in)
+	if err != nil {
+		return nil, err
+	}
+	if err := admit(ns); err != nil {
+		return nil, err
+	}
+	if err := nft.Rehearse(ns, plan.Table, plan.Require); err != nil {
+		return nil, err
+	}
+	conn, err := rt.Open(ns)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, undo.run())
+			undo = nil
+		}
+		conn.Close()
+	}()
+
+	if err := setSysctls(ns, plan.Sysctls, dir, &undo); err != nil {
+		return undo, err
+	}
+	for _, r := range plan.Routes {
+		if there, err := rt.HasFamily(ns, r.Family); err != nil {
+			return undo, err
+		} else if !there {
+			continue // what is marked then is dropped by the table's last chain
+		}
+		added, err := conn.AddRoute(r)
+		if err != nil {
+			return undo, err
+		}
+		if added {
+			undo.add(ns, func(c *rt.Conn) error { _, err := c.DelRoute(r); return err })
+		}
+	}
+	for _, r := range plan.Rules {
+		if there, err := rt.HasFamily(ns, r.Family); err != nil {
+			return undo, err
+		} else if !there {
+			continue
+		}
+		added, err := conn.AddRule(r)
+		if err != nil {
+			return undo, err
+		}
+		if added {
+			undo.add(ns, func(c *rt.Conn) error { _, err := c.DelRule(r); return err })
+		}
+	}
+	return undo, nil
 }
 
-// Apply is Prepare and Capture. When Capture fails it takes back what Prepare did.
-func Apply(ns *netns.Handle, in redirect.Intent, dir StateDir) (Result, error) {
-	return Result{}, errors.ErrUnsupported
+// setSysctls writes the old values down before it changes the first one.
+func setSysctls(ns *netns.Handle, want []redirect.Sysctl, dir StateDir, undo *steps) error {
+	old := map[string]string{}
+	for _, s := range want {
+		value, err := rt.Sysctl(ns, s.Name)
+		if errors.Is(err, rt.ErrNoSysctl) && !s.Required {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if value != s.Value {
+			old[s.Name] = value
+		}
+	}
+	if len(old) == 0 {
+		return nil
+	}
+	before, err := dir.recall(ns)
+	if err != nil {
+		return err
+	}
+	if err := dir.remember(ns, old); err != nil {
+		return err
+	}
+	changed := map[string]string{}
+	*undo = append(*undo, func() error {
+		var faults []error
+		for name, value := range changed {
+			faults = append(faults, rt.SetSysctl(ns, name, value))
+		}
+		if before == nil {
+			faults = append(faults, dir.Forget(ns))
+		}
+		return errors.Join(faults...)
+	})
+	for _, s := range want {
+		value, changes := old[s.Name]
+		if !changes {
+			continue
+		}
+		switch err := rt.SetSysctl(ns, s.Name, s.Value); {
+		case err == nil:
+			changed[s.Name] = value
+		case s.Required:
+			return err
+		}
+	}
+	return nil
 }
 
-// Remove takes the table, the policy rules and the routes away and puts the
-// sysctls back, in this order and from any state, also when nothing is there.
-// While sockets of the proxy live it refuses with a FlowsLiveError.
-func Remove(ns *netns.Handle, dir StateDir, opt RemoveOptions) (Removed, error) {
-	return Removed{}, errors.ErrUnsupported
+// putBack gives the sysctls the values that they had before us. One that holds
+// neither our value nor that one was set by somebody else, and stays.
+func putBack(ns *netns.Handle, ours []redirect.Sysctl, dir StateDir) (n int, err error) {
+	old, err := dir.recall(ns)
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range ours {
+		was, known := old[s.Name]
+		if !known {
+			continue
+		}
+		now, err := rt.Sysctl(ns, s.Name)
+		if err != nil {
+			return n, err
+		}
+		if now != s.Value || now == was {
+			continue
+		}
+		if err := rt.SetSysctl(ns, s.Name, was); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, dir.Forget(ns)
+}
+
+// steps take back what was done, the last first.
+type steps []func() error
+
+func (s *steps) add(ns *netns.Handle, back func(*rt.Conn) error) {
+	*s = append(*s, func() error {
+		conn, err := rt.Open(ns)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		return back(conn)
+	})
+}
+
+// run takes back as much as it can.
+func (s steps) run() error {
+	var faults []error
+	for i := len(s) - 1; i >= 0; i-- {
+		faults = append(faults, s[i]())
+	}
+	return errors.Join(faults...)
 }
