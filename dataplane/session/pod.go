@@ -34,6 +34,7 @@ type Pod struct {
 	unused    []*Session
 	live      int // sessions in use, wherever they are
 	draining  bool
+	ended     bool // and its last flow is gone
 	drainWhy  flow.CloseReason
 	timer     loop.Timer
 }
@@ -140,10 +141,17 @@ func (s *Session) release() {
 
 // Drain closes the listeners, after what waits in their queues was accepted,
 // and lets open flows run to their own end, at most for limit; then they are
-// cut for the reason why. It returns at once; from anywhere.
+// cut for the reason why. It returns at once; from anywhere. A second call can
+// only shorten the limit.
 func (p *Pod) Drain(limit time.Duration, why flow.CloseReason) {
 	p.home.Post(loop.Func(func() {
+		if p.ended {
+			return
+		}
 		p.closeListeners()
+		if p.draining && p.home.Left(&p.timer) <= limit {
+			return
+		}
 		p.draining, p.drainWhy = true, why
 		p.home.Arm(&p.timer, limit, p)
 		p.settle()
@@ -170,10 +178,10 @@ func (p *Pod) Fire() {
 
 // settle ends the pod when it is drained and empty.
 func (p *Pod) settle() {
-	if !p.draining || p.live > 0 {
+	if !p.draining || p.live > 0 || p.ended {
 		return
 	}
-	p.draining = false
+	p.ended = true
 	p.home.Disarm(&p.timer)
 	p.maker.Close()
 	go p.close()

@@ -1,0 +1,136 @@
+// Package node builds everything, starts it, drains it and stops it. It is
+// where everything meets, and holds no mechanism of its own.
+//
+// Data enters and leaves in the pods' namespaces; requests to serve a pod come
+// by dataplane/pods. Owns: the loops and their goroutines, and the pods.
+// Threads: Run on one goroutine; the other methods from anywhere but a loop.
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-mesh/sluice/dataplane/flow"
+	"github.com/sluice-mesh/sluice/dataplane/loop"
+	"github.com/sluice-mesh/sluice/dataplane/netns"
+	"github.com/sluice-mesh/sluice/dataplane/pods"
+	"github.com/sluice-mesh/sluice/dataplane/route"
+	"github.com/sluice-mesh/sluice/dataplane/session"
+	"github.com/sluice-mesh/sluice/dataplane/sys"
+)
+
+// A Node is the proxy of one machine.
+type Node struct {
+	cfg   Config
+	log   *slog.Logger
+	env   *session.Env
+	loops []*loop.Loop
+	pods  *pods.Manager
+
+	nextHome atomic.Uint32
+	stopping atomic.Bool
+
+	mu   sync.Mutex
+	open map[string]*session.Pod // by uid; those that are up or draining
+}
+
+// New makes a node that serves nothing yet. Its loops live in the caller's
+// namespace.
+func New(cfg Config) (*Node, error) {
+	cfg, err := cfg.check(runtime.NumCPU())
+	if err != nil {
+		return nil, fmt.Errorf("node: %w", err)
+	}
+	cfg.Session.Route = route.Decide
+	if !cfg.HostCongestion {
+		if cfg.Session.Congestion, err = sys.UnpacedCongestion(); err != nil {
+			cfg.Log.Warn("no congestion control without pacing; the host's is used within pods", "error", err)
+		}
+	}
+	n := &Node{cfg: cfg, log: cfg.Log, open: map[string]*session.Pod{}}
+	if n.pods, err = pods.New(cfg.Pods, n, cfg.Log); err != nil {
+		return nil, err
+	}
+	for i := range cfg.Loops {
+		l, err := loop.New(i, loop.Config{
+			Pipes: cfg.Pipes, Memory: blockMemory(), PanicEnds: sys.Checked, Log: panicLog{cfg.Log},
+		})
+		if err != nil {
+			return nil, fmt.Errorf("loop %d: %w", i, err)
+		}
+		n.loops = append(n.loops, l)
+	}
+	n.env = session.NewEnv(cfg.Session, n.loops)
+	return n, nil
+}
+
+// panicLog tells an operator of faults that ended one flow only.
+type panicLog struct{ log *slog.Logger }
+
+func (p panicLog) Panicked(loop int, v any, stack []byte) {
+	p.log.Error("fault while serving a flow; the flow was ended", "loop", loop, "fault", v, "stack", string(stack))
+}
+
+// Run serves until ctx ends or a part fails. Every goroutine that it started has
+// ended when it returns.
+func (n *Node) Run(ctx context.Context) error {
+	// Garbage collection and handshakes never take the P that a loop needs to
+	// wake.
+	runtime.GOMAXPROCS(n.cfg.Loops + max(1, n.cfg.Loops/4))
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var wg sync.WaitGroup
+	for _, l := range n.loops {
+		wg.Go(func() {
+			if err := l.Run(); err != nil {
+				stop(err)
+			}
+		})
+	}
+	context.AfterFunc(ctx, func() { n.stopping.Store(true) })
+	err := n.pods.Run(ctx) // returns when every pod is drained or its deadline is over
+	for _, l := range n.loops {
+		l.Stop()
+	}
+	wg.Wait()
+	if err == nil && context.Cause(ctx) != ctx.Err() {
+		err = context.Cause(ctx)
+	}
+	return err
+}
+
+// Start opens the listeners of a pod; it takes ns.
+func (n *Node) Start(_ context.Context, p pods.Pod, ns *netns.Handle) (pods.Running, error) {
+	home := n.loops[int(n.nextHome.Add(1)-1)%len(n.loops)]
+	pod, err := session.Open(n.env, flow.Pod(p), ns, home)
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	n.open[p.UID] = pod
+	n.mu.Unlock()
+	return &running{n, pod}, nil
+}
+
+// running is a pod that is up.
+type running struct {
+	node *Node
+	pod  *session.Pod
+}
+
+// Drain lets the pod's flows run for limit.
+func (r *running) Drain(limit time.Duration) {
+	why := flow.ClosePodDrain
+	if r.node.stopping.Load() {
+		why = flow.CloseDrain
+	}
+	r.pod.Drain(limit, why)
+}
+
+// Done is closed when the last flow is gone.
+func (r *running) Done() <-chan struct{} { return r.pod.Done() }

@@ -1,0 +1,50 @@
+package session
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/sluice-mesh/sluice/dataplane/flow"
+	"github.com/sluice-mesh/sluice/dataplane/loop"
+)
+
+// An Info is what is known of a live flow at one moment.
+type Info struct {
+	ID               uint64
+	Pod              *flow.Pod
+	Path             flow.Path
+	Tuple            flow.Tuple
+	Upstream, Source netip.AddrPort
+	State            string
+	Loop             int
+	Age              time.Duration
+	Counts           flow.Counts
+	UpSplicing       bool // which engine carries each direction now
+	DownSplicing     bool
+	UpEnded          bool // which directions have sent FIN
+	DownEnded        bool
+}
+
+// List asks every loop for at most limit flows each; from any goroutine but a
+// loop's.
+func (e *Env) List(limit int, patience time.Duration) ([]Info, error) {
+	var all []Info
+	err := loop.Ask(e.loops, patience, func(_ int, l *loop.Loop) func() {
+		var here []Info
+		for s := local(l).first; s != nil && len(here) < limit; s = s.next {
+			here = append(here, s.info())
+		}
+		return func() { all = append(all, here...) }
+	})
+	return all, err
+}
+
+func (s *Session) info() Info {
+	i := Info{
+		ID: s.id, Pod: s.pod.Info, Path: s.path, Tuple: s.tuple, Upstream: s.verdict.To, Source: s.source,
+		State: s.state.String(), Loop: s.loop.ID(), Age: s.loop.Now() - s.began, Counts: s.pair.Counts(),
+	}
+	i.UpSplicing, i.DownSplicing = s.pair.Splicing()
+	i.UpEnded, i.DownEnded = s.pair.HalfClosed()
+	return i
+}
