@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-mesh/sluice/redirect/apply"
@@ -38,12 +40,13 @@ command is for trying things out.`,
 			if res.Already {
 				what = "was captured before, rules made anew"
 			}
-			cmd.Printf("%v: %s; %d older connections reset", ns.ID(), what, res.Reset)
+			left := ""
 			if res.Left > 0 {
-				cmd.Printf(", %d left that end when they next send", res.Left)
+				left = fmt.Sprintf(", %d left that end when they next send", res.Left)
 			}
-			cmd.Printf("\nA proxy must listen there: without one no new connection comes through.\n")
-			return nil
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%v: %s; %d older connections reset%s\nA proxy must listen there: without one no new connection comes through.\n",
+				ns.ID(), what, res.Reset, left)
+			return err
 		},
 	}
 	where.addFlags(cmd)

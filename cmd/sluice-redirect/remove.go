@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-mesh/sluice/redirect/apply"
@@ -33,9 +35,9 @@ gone, what the application sends on those flows would leave in the clear.`,
 			if gone.Table {
 				table = "the table"
 			}
-			cmd.Printf("%v: removed %s, %d policy rules, %d routes; %d sysctls put back; %d sockets of the proxy reset\n",
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%v: removed %s, %d policy rules, %d routes; %d sysctls put back; %d sockets of the proxy reset\n",
 				ns.ID(), table, gone.Rules, gone.Routes, gone.Sysctls, gone.Reset)
-			return nil
+			return err
 		},
 	}
 	where.addFlags(cmd)

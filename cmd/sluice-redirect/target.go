@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-mesh/sluice/dataplane/netns"
+	"github.com/sluice-mesh/sluice/dataplane/sys"
 )
 
 // defaultStateDir is where programs and agent keep what must survive them.
@@ -45,5 +46,9 @@ func (t *target) open() (*netns.Handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return netns.Open(path)
+	ns, err := netns.Open(path)
+	if errors.Is(err, sys.EINVAL) {
+		return nil, fmt.Errorf("%w: it is something else; name a file below /run/netns or /proc/PID/ns/net", err)
+	}
+	return ns, err
 }
