@@ -71,11 +71,13 @@ func (p *Poller) Remove(f *FD) error {
 	return nil
 }
 
-// Poll fetches what is ready now. It never waits, so it leaves the scheduler alone.
-func (p *Poller) Poll(events []Event) (int, error) {
+// Poll fetches what is ready now, or waits for it for up to ms milliseconds
+// without telling the scheduler. It keeps the processor that Go gave it, so ms is
+// small; a signal ends it early with none.
+func (p *Poller) Poll(events []Event, ms int) (int, error) {
 	countCall()
 	n, _, e := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd.Raw()),
-		uintptr(unsafe.Pointer(unsafe.SliceData(events))), uintptr(len(events)), 0, 0, 0)
+		uintptr(unsafe.Pointer(unsafe.SliceData(events))), uintptr(len(events)), uintptr(ms), 0, 0)
 	if e == EINTR {
 		return 0, nil
 	}
