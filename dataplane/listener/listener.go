@@ -174,8 +174,13 @@ func (n *Listener) accept(max int) (got int) {
 	return got
 }
 
-// Panicked resets the connection that was being accepted.
-func (n *Listener) Panicked(any) { sys.Reset(&n.next) }
+// Panicked ends the connection that was being accepted, whoever has it.
+func (n *Listener) Panicked(v any) {
+	sys.Reset(&n.next)
+	if p, ok := n.to.(loop.Panicker); ok {
+		p.Panicked(v)
+	}
+}
 
 // rest takes the listener off the loop for a while.
 func (n *Listener) rest() {

@@ -31,6 +31,7 @@ type Pod struct {
 	ports     *dial.Ports
 	binder    binder
 	listeners []*listener.Listener
+	accepting *Session // while Accepted runs
 	unused    []*Session
 	live      int // sessions in use, wherever they are
 	draining  bool
@@ -107,7 +108,23 @@ func (p *Pod) closeListeners() {
 func (p *Pod) Accepted(path flow.Path, fd *sys.FD, t flow.Tuple) {
 	s := p.session()
 	fd.MoveTo(s.client.FD())
+	p.accepting = s
 	s.begin(path, t)
+	p.accepting = nil
+}
+
+// Panicked ends the flow that was being accepted.
+func (p *Pod) Panicked(v any) {
+	s := p.accepting
+	p.accepting = nil
+	if s == nil {
+		return
+	}
+	if s.state == free {
+		s.refuse(flow.ClosePanic, nil)
+		return
+	}
+	s.Panicked(v)
 }
 
 // session is one that was used before, or a new one.

@@ -59,3 +59,18 @@ func (r *rebinding) resume() {
 		s.connect(0)
 	}
 }
+
+// Panicked ends the flow that waits for the new port.
+func (r *rebinding) Panicked(v any) {
+	if r.back {
+		r.s.Panicked(v)
+		return
+	}
+	_ = r.fd.Close()
+	r.back, r.why = true, flow.ClosePanic
+	if r.s.loop == r.s.pod.home {
+		r.resume()
+	} else {
+		r.s.loop.Post(r)
+	}
+}
