@@ -154,9 +154,9 @@ type boundary struct {
 	end bool
 }
 
-// intervals turns prefixes into the boundaries that the kernel wants: first what
-// lies before all of them, unless one begins at zero; no end where one prefix
-// touches the next, and none behind the last address of all.
+// intervals turns prefixes into the boundaries that the kernel wants, as nft
+// does: first what lies before all of them, unless one begins at zero; prefixes
+// that touch become one; none behind the last address of all.
 func intervals(prefixes []netip.Prefix) []boundary {
 	sorted := slices.Clone(prefixes)
 	slices.SortFunc(sorted, func(a, b netip.Prefix) int { return a.Addr().Compare(b.Addr()) })
@@ -164,17 +164,18 @@ func intervals(prefixes []netip.Prefix) []boundary {
 	if !sorted[0].Addr().Is4() {
 		zero = netip.IPv6Unspecified()
 	}
-	var marks []boundary
-	if sorted[0].Masked().Addr() != zero {
-		marks = append(marks, boundary{zero, true})
-	}
-	for i, p := range sorted {
-		marks = append(marks, boundary{p.Masked().Addr(), false})
-		next := last(p).Next()
-		if !next.IsValid() || (i+1 < len(sorted) && sorted[i+1].Masked().Addr() == next) {
-			continue
+	marks := []boundary{{zero, true}}
+	for _, p := range sorted {
+		from := p.Masked().Addr()
+		if open := len(marks) - 1; marks[open].at == from { // where the last one ends
+			marks = marks[:open]
 		}
-		marks = append(marks, boundary{next, true})
+		if n := len(marks); n == 0 || marks[n-1].end {
+			marks = append(marks, boundary{from, false})
+		}
+		if next := last(p).Next(); next.IsValid() {
+			marks = append(marks, boundary{next, true})
+		}
 	}
 	return marks
 }

@@ -3,6 +3,7 @@ package rt
 import (
 	"errors"
 	"fmt"
+	"net"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -13,7 +14,7 @@ import (
 // AddRoute adds r unless it is there. Any other route in its table is in the
 // way: captured traffic would follow it.
 func (c *Conn) AddRoute(r redirect.Route) (added bool, err error) {
-	lo, list, err := c.table(r)
+	lo, up, list, err := c.table(r)
 	if err != nil {
 		return false, err
 	}
@@ -23,6 +24,11 @@ func (c *Conn) AddRoute(r redirect.Route) (added bool, err error) {
 		}
 		return false, nil
 	}
+	// The kernel takes an IPv4 route over lo while it is down, but no packet would
+	// follow it.
+	if !up {
+		return false, c.fault("add "+routeText(r), unix.ENETDOWN)
+	}
 	if err := c.h.RouteAdd(toRoute(r, lo)); err != nil && !errors.Is(err, unix.EEXIST) {
 		return false, c.fault("add "+routeText(r), err)
 	}
@@ -31,7 +37,7 @@ func (c *Conn) AddRoute(r redirect.Route) (added bool, err error) {
 
 // DelRoute deletes r if it is there, and no other route.
 func (c *Conn) DelRoute(r redirect.Route) (deleted bool, err error) {
-	lo, list, err := c.table(r)
+	lo, _, list, err := c.table(r)
 	if err != nil {
 		return false, err
 	}
@@ -52,10 +58,10 @@ func (c *Conn) DelRoute(r redirect.Route) (deleted bool, err error) {
 }
 
 // table lists r's table in its family, and finds lo.
-func (c *Conn) table(r redirect.Route) (lo int, list []netlink.Route, err error) {
+func (c *Conn) table(r redirect.Route) (lo int, up bool, list []netlink.Route, err error) {
 	link, err := c.h.LinkByName("lo")
 	if err != nil {
-		return 0, nil, c.fault("find lo", err)
+		return 0, false, nil, c.fault("find lo", err)
 	}
 	list, err = again(func() ([]netlink.Route, error) {
 		return c.h.RouteListFiltered(family(r.Family), &netlink.Route{Table: r.Table}, netlink.RT_FILTER_TABLE)
@@ -64,9 +70,9 @@ func (c *Conn) table(r redirect.Route) (lo int, list []netlink.Route, err error)
 		err = nil // a kernel without this family has no routes of it
 	}
 	if err != nil {
-		return 0, nil, c.fault(fmt.Sprintf("list routes of table %d", r.Table), err)
+		return 0, false, nil, c.fault(fmt.Sprintf("list routes of table %d", r.Table), err)
 	}
-	return link.Attrs().Index, list, nil
+	return link.Attrs().Index, link.Attrs().Flags&net.FlagUp != 0, list, nil
 }
 
 // ours reports whether r is "local default dev lo".
