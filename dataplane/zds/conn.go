@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-mesh/sluice/dataplane/sys"
 )
 
-// A Conn is one connection between an agent and a proxy. ReadRequest may run on
-// one goroutine while Respond runs on another.
+// A Conn is one connection between an agent and a proxy. One goroutine may read
+// from it while another writes.
 type Conn struct {
 	c   *net.UnixConn
 	in  [MaxPacket + 1]byte // one more than a message may have: a longer one shows
@@ -94,49 +94,48 @@ func (c *Conn) ReadHello(deadline time.Time) (Hello, error) {
 	return ParseHello(b)
 }
 
-// Ask sends one request, with a copy of ns when it is an Add, and waits for the
-// answer. An error is one of the connection: whatever it was, the next answer
-// can't be told from a late one, so close. What the proxy could not do is in the
-// Response.
-func (c *Conn) Ask(r Request, ns *sys.FD, deadline time.Time) (Response, error) {
+// SendRequest asks the proxy for something, with a copy of ns when it is an Add.
+// The next answer is the one to this.
+func (c *Conn) SendRequest(r Request, ns *sys.FD, deadline time.Time) error {
 	if (r.Kind == Add) != (ns != nil) {
-		return Response{}, fmt.Errorf("%v %q: a descriptor goes with an add, and only with one", r.Kind, r.UID)
+		return fmt.Errorf("%v %q: a descriptor goes with an add, and only with one", r.Kind, r.UID)
 	}
 	b, err := r.Append(c.out[:0])
 	if err != nil {
-		return Response{}, err
+		return err
 	}
 	if err := c.send(b, ns, deadline); err != nil {
-		return Response{}, fmt.Errorf("send %v %q: %w", r.Kind, r.UID, err)
+		return fmt.Errorf("send %v %q: %w", r.Kind, r.UID, err)
 	}
+	return nil
+}
+
+// ReadResponse waits for the proxy's next answer, until the deadline unless that
+// is zero. io.EOF: the proxy is gone.
+func (c *Conn) ReadResponse(deadline time.Time) (Response, error) {
 	b, fd, err := c.receive(deadline)
 	if err != nil {
-		return Response{}, fmt.Errorf("answer to %v %q: %w", r.Kind, r.UID, err)
+		return Response{}, err
 	}
 	if fd != nil {
 		fd.Close()
-		return Response{}, fmt.Errorf("answer to %v %q came with a descriptor: %w", r.Kind, r.UID, ErrMalformed)
+		return Response{}, fmt.Errorf("answer came with a descriptor: %w", ErrMalformed)
 	}
 	return ParseResponse(b)
 }
 
-// ErrUnasked is the error of Quiet when the proxy spoke without being asked.
-var ErrUnasked = errors.New("proxy sent a message that nobody asked for")
-
-// Quiet checks that the proxy is there and silent, as it must be between
-// requests: it listens for at most wait and reports anything else than silence.
-func (c *Conn) Quiet(wait time.Duration) error {
-	_, fd, err := c.receive(time.Now().Add(wait))
-	if fd != nil {
-		fd.Close()
+// Ask sends one request and waits for the answer. An error is one of the
+// connection: whatever it was, the next answer can't be told from a late one, so
+// close. What the proxy could not do is in the Response.
+func (c *Conn) Ask(r Request, ns *sys.FD, deadline time.Time) (Response, error) {
+	if err := c.SendRequest(r, ns, deadline); err != nil {
+		return Response{}, err
 	}
-	switch {
-	case err == nil:
-		return ErrUnasked
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil
+	a, err := c.ReadResponse(deadline)
+	if err != nil {
+		return Response{}, fmt.Errorf("answer to %v %q: %w", r.Kind, r.UID, err)
 	}
-	return err
+	return a, nil
 }
 
 func (c *Conn) send(b []byte, fd *sys.FD, deadline time.Time) error {

@@ -80,7 +80,7 @@ func TestBothHalves(t *testing.T) {
 	if err != nil || got.Version != zds.V1 || !got.Serves(zds.ModeDirect) {
 		t.Fatalf("hello is %+v, %v; want %+v", got, err, hello)
 	}
-	if err := agent.Quiet(time.Millisecond); err != nil {
+	if _, err := agent.ReadResponse(time.Now().Add(time.Millisecond)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a silent proxy is reported as %v", err)
 	}
 	if p, err := agent.Peer(); err != nil || p.PID != os.Getpid() || p.UID != uint32(os.Geteuid()) {
@@ -202,8 +202,8 @@ func TestAgentHalf(t *testing.T) {
 	t.Run("proxy gone", func(t *testing.T) {
 		proxy, agent := pair(t)
 		proxy.Close()
-		if err := agent.Quiet(time.Second); err != io.EOF {
-			t.Errorf("quiet: %v; want EOF", err)
+		if _, err := agent.ReadResponse(time.Time{}); err != io.EOF {
+			t.Errorf("read: %v; want EOF", err)
 		}
 		if _, err := agent.Ask(requests[0].ours, ns, soon()); !errors.Is(err, sys.EPIPE) {
 			t.Errorf("ask: %v; want EPIPE", err)
@@ -215,10 +215,6 @@ func TestAgentHalf(t *testing.T) {
 		ask  func(c *zds.Conn) error
 		want error
 	}{
-		{"speaks unasked", func(c *net.UnixConn) error { return sys.SendPacket(c, []byte{0x0a, 0}) },
-			func(c *zds.Conn) error { return c.Quiet(testkit.Wait) }, zds.ErrUnasked},
-		{"speaks unasked with descriptor", func(c *net.UnixConn) error { return sys.SendPacket(c, []byte{0x0a, 0}, ns) },
-			func(c *zds.Conn) error { return c.Quiet(testkit.Wait) }, zds.ErrUnasked},
 		{"hello with descriptor", func(c *net.UnixConn) error { return sys.SendPacket(c, []byte{8, 1}, ns) },
 			func(c *zds.Conn) error { _, err := c.ReadHello(soon()); return err }, zds.ErrMalformed},
 		{"hello is garbage", func(c *net.UnixConn) error { return sys.SendPacket(c, []byte{0xff}) },

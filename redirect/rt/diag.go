@@ -50,6 +50,15 @@ func (s Socket) Cookie() uint64 { return binary.NativeEndian.Uint64(s.id[sockIDB
 // is mark: those that can still carry data, hence none that listens and none in
 // TIME_WAIT. A zero mask takes every mark.
 func Sockets(ns *netns.Handle, mark, mask uint32) ([]Socket, error) {
+	return sockets(ns, mark, mask, liveStates)
+}
+
+// Listeners lists the TCP sockets of ns that listen, as Sockets does the others.
+func Listeners(ns *netns.Handle, mark, mask uint32) ([]Socket, error) {
+	return sockets(ns, mark, mask, 1<<stateListen)
+}
+
+func sockets(ns *netns.Handle, mark, mask, states uint32) ([]Socket, error) {
 	conn, err := dialDiag(ns)
 	if err != nil {
 		return nil, err
@@ -57,7 +66,7 @@ func Sockets(ns *netns.Handle, mark, mask uint32) ([]Socket, error) {
 	defer conn.Close()
 	var list []Socket
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
-		part, err := dumpFamily(conn, family, mark, mask)
+		part, err := dumpFamily(conn, family, mark, mask, states)
 		if err != nil {
 			return nil, diagFault(ns, "list TCP sockets", err)
 		}
@@ -66,8 +75,8 @@ func Sockets(ns *netns.Handle, mark, mask uint32) ([]Socket, error) {
 	return list, nil
 }
 
-func dumpFamily(conn *netlink.Conn, family uint8, mark, mask uint32) ([]Socket, error) {
-	req := diagRequest(family, [sockIDBytes]byte{}, liveStates)
+func dumpFamily(conn *netlink.Conn, family uint8, mark, mask, states uint32) ([]Socket, error) {
+	req := diagRequest(family, [sockIDBytes]byte{}, states)
 	if mask != 0 {
 		// One condition; where it fails, jump behind the end, which refuses.
 		const size = 12 // struct inet_diag_bc_op and struct inet_diag_markcond
