@@ -26,7 +26,9 @@ func admit(ns *netns.Handle) error {
 		}
 		return err
 	}
-	own, err := netns.Open("/proc/self/ns/net")
+	// Of this thread, not of /proc/self: that is the first thread, which may be
+	// inside some pod for another goroutine at the moment.
+	own, err := netns.Current()
 	if err != nil {
 		return err
 	}
