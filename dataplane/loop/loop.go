@@ -84,6 +84,7 @@ type Loop struct {
 	posted []Call
 	ended  bool // nothing is taken any more
 	asleep atomic.Bool
+	waking atomic.Int32 // threads that are about to write to the eventfd
 }
 
 // New makes a loop whose thread will live in the caller's namespace.
@@ -300,6 +301,9 @@ func (l *Loop) closeAll() {
 	late := l.posted
 	l.posted = nil
 	l.mu.Unlock()
+	for l.waking.Load() > 0 { // else they might write to a stranger of the same number
+		runtime.Gosched()
+	}
 	for _, c := range append(l.calls, late...) {
 		c.Call()
 	}

@@ -23,11 +23,16 @@ func (l *Loop) Post(c Call) bool {
 		return false
 	}
 	l.posted = append(l.posted, c)
-	l.mu.Unlock()
 	// The loop stores asleep before it looks at posted for the last time, so
 	// one of the two sees the other.
-	if l.asleep.Load() {
+	wake := l.asleep.Load()
+	if wake {
+		l.waking.Add(1)
+	}
+	l.mu.Unlock()
+	if wake {
 		sys.Signal(&l.wake)
+		l.waking.Add(-1)
 	}
 	return true
 }

@@ -96,6 +96,9 @@ func (p *Pair) Counts() flow.Counts {
 // Splicing reports which directions are spliced now.
 func (p *Pair) Splicing() (up, down bool) { return p.up.splicing, p.down.splicing }
 
+// InPipe is how many bytes are in the pipe of each direction.
+func (p *Pair) InPipe() (up, down int) { return p.up.inPipe(), p.down.inPipe() }
+
 // HalfClosed reports which directions have ended.
 func (p *Pair) HalfClosed() (up, down bool) { return p.up.finished, p.down.finished }
 

@@ -71,6 +71,13 @@ func (d *direction) spliceOnce() (int, end.Wait, error) {
 	return n, next, err
 }
 
+func (d *direction) inPipe() int {
+	if d.pipe == nil {
+		return 0
+	}
+	return d.pipe.Held()
+}
+
 // drop gives the pipe back, with what is in it.
 func (d *direction) drop() {
 	if d.pipe == nil {

@@ -23,6 +23,8 @@ type Info struct {
 	DownSplicing     bool
 	UpEnded          bool // which directions have sent FIN
 	DownEnded        bool
+	UpHeld, DownHeld int // bytes that were read and not yet taken, in a block
+	UpPipe, DownPipe int // or in a pipe
 }
 
 // List asks every loop for at most limit flows each; from any goroutine but a
@@ -30,13 +32,19 @@ type Info struct {
 func (e *Env) List(limit int, patience time.Duration) ([]Info, error) {
 	var all []Info
 	err := loop.Ask(e.loops, patience, func(_ int, l *loop.Loop) func() {
-		var here []Info
-		for s := local(l).first; s != nil && len(here) < limit; s = s.next {
-			here = append(here, s.info())
-		}
+		here := Here(l, limit)
 		return func() { all = append(all, here...) }
 	})
 	return all, err
+}
+
+// Here lists at most limit flows of l, to which it must be called.
+func Here(l *loop.Loop, limit int) []Info {
+	var here []Info
+	for s := local(l).first; s != nil && len(here) < limit; s = s.next {
+		here = append(here, s.info())
+	}
+	return here
 }
 
 func (s *Session) info() Info {
@@ -46,5 +54,7 @@ func (s *Session) info() Info {
 	}
 	i.UpSplicing, i.DownSplicing = s.pair.Splicing()
 	i.UpEnded, i.DownEnded = s.pair.HalfClosed()
+	i.UpHeld, i.DownHeld = s.server.Unsent(), s.client.Unsent()
+	i.UpPipe, i.DownPipe = s.pair.InPipe()
 	return i
 }
