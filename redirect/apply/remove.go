@@ -39,8 +39,8 @@ type Removed struct {
 	Sysctls int // put back to their old values
 }
 
-// forceFor bounds how long a forced removal resets what the proxy opens anew.
-const forceFor = 5 * time.Second
+// resetFor bounds how long a removal resets what the proxy opens anew.
+const resetFor = 5 * time.Second
 
 // Remove takes the table, the policy rules and the routes away and puts the
 // sysctls back, in this order and from any state, also when nothing is there.
@@ -64,12 +64,6 @@ func Remove(ns *netns.Handle, dir StateDir, opt RemoveOptions) (Removed, error) 
 	}
 	if gone.Table, err = nft.Delete(ns, plan.Table.Name); err != nil {
 		return gone, err
-	}
-	// Flows that began since the proxy's sockets were counted.
-	if gone.Table {
-		if _, err := gone.reset(ns); err != nil {
-			return gone, err
-		}
 	}
 	conn, err := rt.Open(ns)
 	if err != nil {
@@ -100,21 +94,23 @@ func Live(ns *netns.Handle) (int, error) {
 	return len(list), err
 }
 
-// clear makes sure that no socket of the proxy lives in ns.
+// clear makes sure that no socket of the proxy lives in ns, and none comes.
 func (r *Removed) clear(ns *netns.Handle, opt RemoveOptions) error {
 	n, err := Live(ns)
-	if err != nil || n == 0 {
+	if err != nil {
 		return err
 	}
-	if !opt.Force {
+	if n > 0 && !opt.Force {
 		return fmt.Errorf("%v: %w", ns.ID(), &FlowsLiveError{n})
 	}
-	// Nothing new is captured from here on, so this comes to an end: the proxy
-	// can only finish what it has accepted.
+	// A flow that begins between this count and the table's end would go on in the
+	// clear. So nothing new is captured from here on, and what began just before is
+	// reset, be it by force or not. This comes to an end: the proxy can only finish
+	// what it has accepted.
 	if err := nft.Insert(ns, redirect.Seal()); err != nil {
 		return err
 	}
-	for deadline := time.Now().Add(forceFor); ; {
+	for deadline := time.Now().Add(resetFor); ; {
 		n, err := r.reset(ns)
 		if err != nil || n == 0 {
 			return err
