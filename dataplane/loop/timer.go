@@ -45,8 +45,8 @@ func (l *Loop) Disarm(t *Timer) {
 }
 
 // The wheel has a tick of 4 ms and four levels of 64 slots: 0.26 s, 16 s,
-// 18 min and 19 h. What is further away sits in the last slot and is put in
-// again when that comes round.
+// 18 min and 19 h. What is further away sits in the slot of the last level that
+// comes round last, and is put in again then.
 const (
 	tickTime   = 4 * time.Millisecond
 	wheelBits  = 6
@@ -56,7 +56,8 @@ const (
 
 // wheel is a hierarchical timing wheel. Invariant: every armed timer has
 // tick > done, or sits in due; the slot of level n that a timer is in is the
-// n-th digit of its tick in base 64, and higher digits equal those of done.
+// n-th digit of its tick in base 64, and higher digits equal those of done. On
+// the last level they need not: a slot before the hand is one of the next round.
 type wheel struct {
 	heads [levels * wheelSlots]Timer
 	used  [levels]uint64 // a bit for each slot that is not empty
@@ -98,14 +99,12 @@ func (w *wheel) slotOf(tick uint64) int32 {
 	if tick <= w.done {
 		return dueSlot
 	}
-	differ := tick ^ w.done
-	level := (63 - bits.LeadingZeros64(differ)) / wheelBits
+	level := (63 - bits.LeadingZeros64(tick^w.done)) / wheelBits
 	if level >= levels {
-		// Too far: the slot just behind the hand of the last level, which is
-		// looked at last.
 		level = levels - 1
-		digit := (w.done>>(wheelBits*(levels-1)) - 1) & (wheelSlots - 1)
-		return int32(level*wheelSlots) + int32(digit)
+		const shift = wheelBits * (levels - 1)
+		// Too far: the slot just behind the hand, which is looked at last.
+		tick = min(tick>>shift, w.done>>shift+wheelSlots-1) << shift
 	}
 	return int32(level*wheelSlots) + int32(tick>>(wheelBits*level)&(wheelSlots-1))
 }
@@ -140,12 +139,9 @@ func (w *wheel) advance(tick uint64) {
 	for w.done < tick {
 		next := w.nextTick()
 		if next > tick {
+			// Digits of higher levels may change without a used slot in
+			// between, which breaks nothing: those slots were empty.
 			w.done = tick
-			if w.armed == 0 {
-				return
-			}
-			// Digits of higher levels may have changed without a used slot
-			// in between, which breaks nothing: those slots were empty.
 			return
 		}
 		w.done = next
@@ -167,9 +163,6 @@ func (w *wheel) nextTick() uint64 {
 		pos := hand & (wheelSlots - 1)
 		// Slots after the hand come in this round, the others in the next.
 		ahead := used >> (pos + 1) << (pos + 1)
-		if pos == wheelSlots-1 {
-			ahead = 0
-		}
 		var at uint64
 		if ahead != 0 {
 			at = hand&^(wheelSlots-1) + uint64(bits.TrailingZeros64(ahead))
