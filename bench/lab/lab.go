@@ -15,6 +15,7 @@ package lab
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -79,13 +80,23 @@ func Build(name string, want Topology) (_ *Lab, err error) {
 	if err = l.makeSpaces(plan, createNamespace); err != nil {
 		return nil, err
 	}
-	return l, l.wire(plan)
+	if err = l.wire(plan); err != nil {
+		return nil, err
+	}
+	if name != "" {
+		if err = st.keep(); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
 }
 
 // Open finds a named lab that stands.
 func Open(name string) (*Lab, error) {
 	st, err := readState(labName(name))
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("lab %q is not up: %w", name, fs.ErrNotExist)
+	} else if err != nil {
 		return nil, fmt.Errorf("lab %q: %w", name, err)
 	}
 	plan, err := st.Topology.plan()
@@ -94,6 +105,10 @@ func Open(name string) (*Lab, error) {
 	}
 	l := &Lab{Name: st.Name, Dir: st.dir()}
 	if err := l.makeSpaces(plan, openNamespace); err != nil {
+		l.release()
+		return nil, fmt.Errorf("open lab %q: %w", name, err)
+	}
+	if l.Tuning.Congestion, err = l.Trunk.Sysctl("net.ipv4.tcp_congestion_control"); err != nil {
 		l.release()
 		return nil, fmt.Errorf("open lab %q: %w", name, err)
 	}

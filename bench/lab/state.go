@@ -56,13 +56,13 @@ func claim(given string, t Topology) (state, error) {
 	if err := sweep(func(o owner) bool { return !o.alive() }); err != nil {
 		return state{}, fmt.Errorf("remove labs of dead processes: %w", err)
 	}
-	st := state{Name: labName(given), Topology: t}
+	start, err := startOf(os.Getpid())
+	if err != nil {
+		return state{}, err
+	}
+	// One with a name has an owner too until it is complete.
+	st := state{Name: labName(given), Topology: t, Owner: &owner{PID: os.Getpid(), Start: start}}
 	if given == "" {
-		start, err := startOf(os.Getpid())
-		if err != nil {
-			return state{}, err
-		}
-		st.Owner = &owner{PID: os.Getpid(), Start: start}
 		for n := 1; ; n++ {
 			st.Name = labName(fmt.Sprintf("%d-%d", os.Getpid(), n))
 			if _, err := os.Lstat(st.dir()); errors.Is(err, os.ErrNotExist) {
@@ -70,21 +70,22 @@ func claim(given string, t Topology) (state, error) {
 			}
 		}
 	}
-	return st, st.write()
+	return st, st.create()
 }
 
-// write makes the lab's directories and its record.
-func (s state) write() error {
+// create makes the lab's directories and its record.
+func (s state) create() (err error) {
 	if err := os.Mkdir(s.dir(), 0o755); errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("lab %s is already up; take it down first, or choose another name", strings.TrimPrefix(s.Name, "sluice-"))
 	} else if err != nil {
 		return err
 	}
-	text, err := json.MarshalIndent(s, "", "\t")
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(s.dir(), "lab.json"), text, 0o644); err != nil {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(s.dir()))
+		}
+	}()
+	if err := s.write(); err != nil {
 		return err
 	}
 	members := []string{trunkName}
@@ -102,13 +103,35 @@ func (s state) write() error {
 	return nil
 }
 
+// keep takes the owner out of the record: the lab stands until it is closed.
+func (s state) keep() error {
+	unlock, err := lockState()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	s.Owner = nil
+	return s.write()
+}
+
+// write replaces the record in one step.
+func (s state) write() error {
+	text, err := json.MarshalIndent(s, "", "\t")
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(s.dir(), "lab.json")
+	if err := os.WriteFile(path+".new", text, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
 func readState(name string) (state, error) {
 	var s state
 	path := filepath.Join(stateDir, name, "lab.json")
 	text, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return s, fmt.Errorf("is not up: %w", err)
-	} else if err != nil {
+	if err != nil {
 		return s, err
 	}
 	if err := json.Unmarshal(text, &s); err != nil {
