@@ -14,6 +14,7 @@ import (
 	"errors"
 
 	"github.com/sluice-mesh/sluice/dataplane/netns"
+	"github.com/sluice-mesh/sluice/dataplane/sys"
 	"github.com/sluice-mesh/sluice/redirect"
 	"github.com/sluice-mesh/sluice/redirect/nft"
 	"github.com/sluice-mesh/sluice/redirect/rt"
@@ -37,8 +38,8 @@ func Apply(ns *netns.Handle, in redirect.Intent, dir StateDir) (Result, error) {
 // policy rules. Safe to repeat; when it fails it has taken back what it did. A
 // sysctl that spares work only, and can't be set, is left alone.
 //
-// It first has the kernel rehearse the table that Capture will make: a kernel
-// that lacks something is found out before anything is touched.
+// A kernel that lacks something that Capture needs is found out before anything
+// is touched.
 func Prepare(ns *netns.Handle, in redirect.Intent, dir StateDir) error {
 	_, err := prepare(ns, in, dir)
 	return err
@@ -52,7 +53,7 @@ func prepare(ns *netns.Handle, in redirect.Intent, dir StateDir) (undo steps, er
 	if err := admit(ns); err != nil {
 		return nil, err
 	}
-	if err := nft.Rehearse(ns, plan.Table, plan.Require); err != nil {
+	if err := possible(ns, plan); err != nil {
 		return nil, err
 	}
 	conn, err := rt.Open(ns)
@@ -99,6 +100,21 @@ func prepare(ns *netns.Handle, in redirect.Intent, dir StateDir) (undo steps, er
 		}
 	}
 	return undo, nil
+}
+
+// possible reports what the kernel lacks for p. Where it can't be told once for
+// all, p itself is rehearsed in ns.
+func possible(ns *netns.Handle, p redirect.Plan) error {
+	for _, name := range p.Require {
+		if err := nft.Probe(ns, name); err != nil {
+			return err
+		}
+	}
+	err := nft.FeatureDirect.Check()
+	if err != nil && !errors.Is(err, sys.ErrUnsupported) {
+		err = nft.Rehearse(ns, p.Table)
+	}
+	return err
 }
 
 // setSysctls writes the old values down before it changes the first one.

@@ -48,18 +48,20 @@ func Capture(ns *netns.Handle, in redirect.Intent) (Result, error) {
 		return res, nft.Commit(ns, plan.Table)
 	}
 	// No connection is reset for a table that can't be made.
-	if err := nft.Rehearse(ns, plan.Table, plan.Require); err != nil {
+	if err := possible(ns, plan); err != nil {
 		return res, err
 	}
 	old, err := uncaptured(ns, plan)
 	if err != nil {
 		return res, err
 	}
-	if err := res.reset(ns, old); err != nil {
-		return res, err
-	}
-	if old, err = uncaptured(ns, plan); err != nil {
-		return res, err
+	if len(old) > 0 { // else the list is as fresh as it can be
+		if err := res.reset(ns, old); err != nil {
+			return res, err
+		}
+		if old, err = uncaptured(ns, plan); err != nil {
+			return res, err
+		}
 	}
 	if err := nft.Commit(ns, plan.Table); err != nil {
 		return res, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,9 +38,7 @@ func (d StateDir) remember(ns *netns.Handle, old map[string]string) error {
 	}
 	k := kept{Namespace: ns.ID().String(), Sysctls: map[string]string{}}
 	for _, values := range []map[string]string{old, before} {
-		for name, value := range values {
-			k.Sysctls[name] = value
-		}
+		maps.Copy(k.Sysctls, values)
 	}
 	if k.Boot, err = bootID(); err != nil {
 		return err

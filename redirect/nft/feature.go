@@ -12,9 +12,24 @@ import (
 	"github.com/sluice-mesh/sluice/redirect"
 )
 
-// Features are the parts of nf_tables that the rows of mode direct need. Each is
-// probed by a rehearsal in the caller's namespace, which leaves nothing behind
-// but loaded modules; it needs CAP_NET_ADMIN.
+// FeatureDirect is everything in nf_tables that mode direct needs. Its probe
+// rehearses the whole table in the caller's namespace, which leaves nothing
+// behind but loaded modules; it needs CAP_NET_ADMIN. The answer is remembered, so
+// that not every pod pays for a rehearsal.
+var FeatureDirect = sys.NewFeature("nf_tables rows of mode direct", "5.2", func() error {
+	p, err := redirect.NewPlan(redirect.Intent{DNS: true})
+	if err != nil {
+		return err
+	}
+	ns, err := netns.Current()
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	return Rehearse(ns, p.Table)
+})
+
+// Features are the parts of FeatureDirect, for people. Each is probed likewise.
 func Features() []*sys.Feature {
 	filter := redirect.Hook{Type: "filter", Point: "prerouting"}
 	return []*sys.Feature{

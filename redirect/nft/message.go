@@ -47,11 +47,26 @@ type script struct {
 	errs []error
 }
 
+// makeTable makes t where no table has its name; it is an error (EEXIST) where
+// one has.
+func makeTable(t redirect.Table) *script {
+	s := new(script)
+	s.newTable(t.Name, unix.NLM_F_EXCL)
+	s.fill(t)
+	return s
+}
+
 // replaceTable makes t in place of whatever has its name.
 func replaceTable(t redirect.Table) *script {
 	s := new(script)
 	s.deleteTable(t.Name)
-	s.newTable(t.Name)
+	s.newTable(t.Name, 0)
+	s.fill(t)
+	return s
+}
+
+// fill makes the chains and rows of t in an empty table.
+func (s *script) fill(t redirect.Table) {
 	for _, c := range t.Chains { // all of them first: rows go to later ones
 		s.newChain(t.Name, c)
 	}
@@ -60,17 +75,16 @@ func replaceTable(t redirect.Table) *script {
 			s.newRule(t.Name, c.Name, fmt.Sprintf("row %d of chain %s (%s)", i+1, c.Name, rowText(r)), r, unix.NLM_F_APPEND)
 		}
 	}
-	return s
 }
 
 // deleteTable removes the table name, also when it is not there.
 func (s *script) deleteTable(name string) {
-	s.newTable(name)
+	s.newTable(name, 0)
 	s.put(unix.NFT_MSG_DELTABLE, 0, "delete table "+name, attr(unix.NFTA_TABLE_NAME, cstring(name)))
 }
 
-func (s *script) newTable(name string) {
-	s.put(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, "table "+name,
+func (s *script) newTable(name string, flag netlink.HeaderFlags) {
+	s.put(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|flag, "table "+name,
 		attr(unix.NFTA_TABLE_NAME, cstring(name)),
 		attr(unix.NFTA_TABLE_FLAGS, big32(0)))
 }

@@ -40,7 +40,7 @@ func TestIntervals(t *testing.T) {
 
 func prefixes(text string) []netip.Prefix {
 	var list []netip.Prefix
-	for _, s := range strings.Fields(text) {
+	for s := range strings.FieldsSeq(text) {
 		list = append(list, netip.MustParsePrefix(s))
 	}
 	return list

@@ -22,6 +22,8 @@ func (c *Conn) AddRoute(r redirect.Route) (added bool, err error) {
 		if !ours(have, lo) {
 			return false, c.fault(routeText(r), fmt.Errorf("a route of that table (%v) %w; the pod can't use table %d for itself", have, ErrForeign, r.Table))
 		}
+	}
+	if len(list) > 0 {
 		return false, nil
 	}
 	// The kernel takes an IPv4 route over lo while it is down, but no packet would
