@@ -48,9 +48,8 @@ const (
 type End interface {
 	Sink
 	// Pull moves what this side has into dst, at most budget bytes by one
-	// call to the kernel or of one record. filled says that it took all the
-	// room there was, so that there is probably more.
-	Pull(dst Sink, budget int) (n int, filled bool, next Wait, err error)
+	// call to the kernel or of one record.
+	Pull(dst Sink, budget int) (n int, next Wait, err error)
 	// Attach says who is told. It may be called again, when a flow goes from
 	// being dialled to being relayed; what happened before is not told again,
 	// so a new peer pulls once.

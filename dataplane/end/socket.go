@@ -142,13 +142,13 @@ func (s *Socket) reason(err error) flow.CloseReason {
 }
 
 // Pull reads once, into the room of dst.
-func (s *Socket) Pull(dst Sink, budget int) (n int, filled bool, next Wait, err error) {
+func (s *Socket) Pull(dst Sink, budget int) (n int, next Wait, err error) {
 	if !s.readable {
-		return 0, false, ForReadable, nil
+		return 0, ForReadable, nil
 	}
 	room := dst.Room(budget)
 	if len(room) == 0 {
-		return 0, false, ForRoom, nil
+		return 0, ForRoom, nil
 	}
 	want := len(room[0])
 	if len(room) == 1 {
@@ -162,19 +162,19 @@ func (s *Socket) Pull(dst Sink, budget int) (n int, filled bool, next Wait, err 
 	switch {
 	case err == sys.EAGAIN:
 		s.readable = false
-		return 0, false, ForReadable, nil
+		return 0, ForReadable, nil
 	case err != nil:
-		return 0, false, Ended, s.broken(err)
+		return 0, Ended, s.broken(err)
 	case n == 0:
 		s.readable = false
-		return 0, false, Ended, nil
+		return 0, Ended, nil
 	}
 	// A read that came back short emptied the socket: what comes later is a
 	// new edge. Unless FIN was announced already: that is no new edge.
 	if n < want && !s.shut {
 		s.readable = false
 	}
-	return n, n == want, Nothing, dst.Commit(n)
+	return n, Nothing, dst.Commit(n)
 }
 
 // broken turns the error of a call into the end of the connection.

@@ -3,7 +3,10 @@ package node
 import (
 	"fmt"
 	"sync"
+	"time"
 
+	"github.com/sluice-mesh/sluice/dataplane/loop"
+	"github.com/sluice-mesh/sluice/dataplane/metric"
 	"github.com/sluice-mesh/sluice/dataplane/session"
 )
 
@@ -75,4 +78,16 @@ func (r *Refrozen) note(i session.Info) {
 	count(&r.UpEnded, i.UpEnded && !i.DownEnded)
 	count(&r.DownEnded, i.DownEnded && !i.UpEnded)
 	count(&r.Splicing, i.UpSplicing || i.DownSplicing)
+}
+
+// Metrics sums what all loops count now.
+func (n *Node) Metrics() (metric.Set, error) {
+	var sum metric.Set
+	sets, err := loop.Snapshot(n.loops, 5*time.Second)
+	for _, s := range sets {
+		if s != nil {
+			sum.Merge(s)
+		}
+	}
+	return sum, err
 }

@@ -11,10 +11,11 @@ import (
 )
 
 const (
-	turnBytes    = 1 << 20     // what one direction may move in a turn
-	promoteAfter = 3           // reads in a row that filled the block
-	demoteAfter  = 3           // turns in a row that moved less than half a block
-	demoteIdle   = time.Second // without a byte
+	turnBytes    = 1 << 20                // what one direction may move in a turn
+	promoteAfter = 3                      // full reads in a row
+	fullRead     = buf.BlockBytes / 4 * 3 // a new socket's window is a little less than a block
+	demoteAfter  = 3                      // times in a row that the source had less than half a block
+	demoteIdle   = time.Second            // without a byte
 )
 
 // direction moves bytes from src to dst.
@@ -28,7 +29,8 @@ type direction struct {
 
 	bytes, spliced uint64
 	moved          time.Duration // when the last byte did
-	full, thin     uint8         // reads in a row that filled the block; turns that moved little
+	burst          int           // spliced since the source was empty
+	full, thin     uint8         // full reads in a row; bursts in a row that were short
 	splicing       bool
 	finished       bool // FIN was read and passed on
 	queued         bool // in the loop's run-again queue
@@ -72,7 +74,6 @@ func (d *direction) pump() {
 	}
 	if total > 0 {
 		d.moved = p.loop.Now()
-		d.judge(total)
 	}
 	switch next {
 	case end.Nothing:
@@ -85,18 +86,18 @@ func (d *direction) pump() {
 
 // step moves once, by the engine of the moment.
 func (d *direction) step() (int, end.Wait, error) {
+	if d.full == promoteAfter {
+		d.promote()
+	}
 	if d.splicing {
 		return d.spliceOnce()
 	}
-	n, filled, next, err := d.src.Pull(d.dst, buf.BlockBytes)
+	n, next, err := d.src.Pull(d.dst, buf.BlockBytes)
 	if n > 0 {
 		d.count(n)
 		d.pair.loop.Metrics.Add(metric.CopiedBytes, uint64(n))
-		if filled {
+		if n >= fullRead {
 			d.full = min(d.full+1, promoteAfter)
-			if d.full == promoteAfter {
-				d.promote()
-			}
 		} else {
 			d.full = 0
 		}

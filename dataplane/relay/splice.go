@@ -6,33 +6,32 @@ import (
 	"github.com/sluice-mesh/sluice/dataplane/metric"
 )
 
-// promote has this direction spliced from now on, if both ends are sockets and
-// nothing is held.
+// promote has this direction spliced from now on, if both ends are sockets, as
+// soon as nothing is held: bytes must not overtake each other.
 func (d *direction) promote() {
 	if d.pair.cfg.NoSplice || d.src.Socket() == nil || d.dst.Socket() == nil || d.dst.Unsent() > 0 {
 		return
 	}
-	d.splicing, d.full, d.thin = true, 0, 0
+	d.splicing, d.full, d.thin, d.burst = true, 0, 0, 0
 	d.pair.loop.Metrics.Inc(metric.Promoted)
 }
 
 // demote has this direction copied from now on.
 func (d *direction) demote() {
-	d.splicing, d.full, d.thin = false, 0, 0
+	d.splicing, d.full = false, 0
 	d.pair.loop.Metrics.Inc(metric.Demoted)
 }
 
-// judge puts a direction back to copying that has stopped being bulk: total is
-// what this turn moved.
-func (d *direction) judge(total int) {
-	if !d.splicing {
-		return
-	}
-	if total >= buf.BlockBytes/2 {
+// judge puts a direction back to copying that has stopped being bulk. The source
+// is empty now, and had burst bytes since it was so before; a slow sink only
+// makes that more.
+func (d *direction) judge() {
+	if d.burst >= buf.BlockBytes/2 {
 		d.thin = 0
-		return
+	} else if d.burst > 0 {
+		d.thin++
 	}
-	if d.thin++; d.thin >= demoteAfter && d.pipe == nil {
+	if d.burst = 0; d.thin >= demoteAfter {
 		d.demote()
 	}
 }
@@ -48,11 +47,15 @@ func (d *direction) spliceOnce() (int, end.Wait, error) {
 			d.demote()
 			return 0, end.Nothing, nil
 		}
-		_, next, err := d.src.Socket().Fill(pipe)
+		n, next, err := d.src.Socket().Fill(pipe)
 		if err != nil || next != end.Nothing {
 			l.Pipes.Put(pipe)
+			if next == end.ForReadable {
+				d.judge()
+			}
 			return 0, next, err
 		}
+		d.burst += n
 		d.pipe = pipe
 		l.Metrics.Move(metric.PipesInUse, 1)
 	}
