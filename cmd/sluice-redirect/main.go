@@ -1,5 +1,5 @@
 // Command sluice-redirect sends the traffic of pods to the proxy: it programs
-// the capture rules in their network namespaces.
+// the capture rules in their network namespaces and hands these to the proxy.
 package main
 
 import (
@@ -29,6 +29,10 @@ func newRoot() *cobra.Command {
 		applyCommand(),
 		removeCommand(),
 		featuresCommand(),
+		agentCommand(),
+		enrollCommand(),
+		unenrollCommand(),
+		listCommand(),
 	)
 	return root
 }
