@@ -16,5 +16,6 @@ func PrepareAndUndo(ns *netns.Handle, in redirect.Intent, dir StateDir, between 
 	return undo.run()
 }
 
-// ShowsInInit is how the host's namespace is told where it can't be looked up.
-var ShowsInInit = showsInInit
+// HoldsProcess is how the host's namespace is told where the link to that of
+// process 1 can't be read.
+var HoldsProcess = holdsProcess

@@ -56,13 +56,14 @@ func isInit(ns *netns.Handle) (bool, error) {
 	if !errors.Is(err, fs.ErrPermission) && !errors.Is(err, sys.EPERM) {
 		return false, err
 	}
-	return showsInInit(ns)
+	return holdsProcess(ns, 1)
 }
 
-// showsInInit makes a socket with a name of its own in ns and looks for it where
-// process 1 lives: that list may be read where the link to the namespace may not,
-// for which every capability of process 1 is needed (ptrace(2)).
-func showsInInit(ns *netns.Handle) (found bool, err error) {
+// holdsProcess reports whether process pid lives in ns. It makes a socket with a
+// name of its own in ns and looks for it where the process lives: that list may be
+// read where the link to the namespace may not, for which every capability of the
+// process is needed (ptrace(2)).
+func holdsProcess(ns *netns.Handle, pid int) (found bool, err error) {
 	name := "@sluice-" + rand.Text()
 	err = ns.Do(func() error {
 		sock, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
@@ -70,7 +71,7 @@ func showsInInit(ns *netns.Handle) (found bool, err error) {
 			return err
 		}
 		defer sock.Close()
-		list, err := os.Open("/proc/1/net/unix")
+		list, err := os.Open(fmt.Sprintf("/proc/%d/net/unix", pid))
 		if err != nil {
 			return err
 		}

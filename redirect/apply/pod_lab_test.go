@@ -72,7 +72,7 @@ func snapshot(t *testing.T, s *lab.Space) string {
 	b.WriteString(lab.Output(t, s, "nft", "-s", "list", "ruleset"))
 	for _, f := range []string{"-4", "-6"} {
 		b.WriteString(lab.Output(t, s, "ip", f, "rule"))
-		b.WriteString(lab.Output(t, s, "ip", f, "route", "show", "table", "all"))
+		b.WriteString(settled(lab.Output(t, s, "ip", f, "route", "show", "table", "all")))
 	}
 	for _, name := range sysctls() {
 		value, err := s.Sysctl(name)
@@ -185,4 +185,16 @@ func hostState(t *testing.T) string {
 		fmt.Fprintln(&b, string(out), err)
 	}
 	return b.String()
+}
+
+// settled takes out of ip's output what the kernel adds by itself, which it does
+// when a link comes up: a moment after the lab is built.
+func settled(routes string) string {
+	var rest []string
+	for line := range strings.Lines(routes) {
+		if !strings.Contains(line, "proto kernel") {
+			rest = append(rest, line)
+		}
+	}
+	return strings.Join(rest, "")
 }

@@ -118,17 +118,16 @@ func TestLabHostIsRefused(t *testing.T) {
 	}
 }
 
-// Where the link to process 1's namespace can't be read, a socket tells.
-func TestLabHostIsTold(t *testing.T) {
+// Where the link to a process's namespace can't be read, a socket tells.
+func TestLabProcessIsTold(t *testing.T) {
 	s := newScene(t)
-	own, err := netns.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer own.Close()
-	for what, ns := range map[string]*netns.Handle{"the host": own, "a pod": s.pod.Handle()} {
-		if shows, err := apply.ShowsInInit(ns); err != nil || shows != (what == "the host") {
-			t.Errorf("%s is process 1's: %v, %v", what, shows, err)
+	p := lab.Start(t, s.peer, lab.Program{Path: "sleep", Args: []string{"60"}})
+	for _, tt := range []struct {
+		ns   *lab.Space
+		want bool
+	}{{s.peer, true}, {s.pod, false}} {
+		if got, err := apply.HoldsProcess(tt.ns.Handle(), p.PID); err != nil || got != tt.want {
+			t.Errorf("a process of %s lives in %s: %v, %v", s.peer.Name, tt.ns.Name, got, err)
 		}
 	}
 }

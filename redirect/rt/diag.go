@@ -41,11 +41,8 @@ type Socket struct {
 	Mark          uint32
 
 	family uint8
-	id     [sockIDBytes]byte // as the kernel wrote it; it ends with the socket's cookie
+	id     [sockIDBytes]byte // as the kernel wrote it; its end is a number that no other socket gets
 }
-
-// Cookie is a number that the kernel gives to no other socket.
-func (s Socket) Cookie() uint64 { return binary.NativeEndian.Uint64(s.id[sockIDBytes-8:]) }
 
 // Sockets lists the TCP sockets of ns, of both families, whose mark below mask
 // is mark: those that can still carry data, hence none that listens and none in

@@ -53,8 +53,8 @@ func TestParseSocket(t *testing.T) {
 			if s.Local != tt.wantLocal || s.Remote != tt.wantRemote || s.Mark != 0x539 || s.State != 1 {
 				t.Errorf("got %+v", s)
 			}
-			if s.family != tt.family || s.Cookie() != 0xc001e {
-				t.Errorf("family %d, cookie %#x", s.family, s.Cookie())
+			if cookie := binary.NativeEndian.Uint64(s.id[sockIDBytes-8:]); s.family != tt.family || cookie != 0xc001e {
+				t.Errorf("family %d, cookie %#x", s.family, cookie)
 			}
 		})
 	}

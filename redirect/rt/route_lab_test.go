@@ -42,7 +42,7 @@ func routing(t *testing.T, pod *lab.Space) string {
 	var b strings.Builder
 	for _, f := range []string{"-4", "-6"} {
 		b.WriteString(lab.Output(t, pod, "ip", f, "rule"))
-		b.WriteString(lab.Output(t, pod, "ip", f, "route", "show", "table", "all"))
+		b.WriteString(settled(lab.Output(t, pod, "ip", f, "route", "show", "table", "all")))
 	}
 	return b.String()
 }
@@ -212,4 +212,16 @@ func TestLabHasFamily(t *testing.T) {
 func ownSysctl(name string) (string, error) {
 	b, err := os.ReadFile("/proc/sys/" + strings.ReplaceAll(name, ".", "/"))
 	return strings.TrimSpace(string(b)), err
+}
+
+// settled takes out of ip's output what the kernel adds by itself, which it does
+// when a link comes up: a moment after the lab is built.
+func settled(routes string) string {
+	var rest []string
+	for line := range strings.Lines(routes) {
+		if !strings.Contains(line, "proto kernel") {
+			rest = append(rest, line)
+		}
+	}
+	return strings.Join(rest, "")
 }
