@@ -56,8 +56,15 @@ func (f *FD) Take() int {
 	return raw
 }
 
-// MoveTo moves the descriptor into an empty to.
-func (f *FD) MoveTo(to *FD) { to.Set(f.Take()) }
+// MoveTo moves the descriptor into an empty to; from an empty f nothing.
+func (f *FD) MoveTo(to *FD) {
+	if to.n != 0 {
+		panic("sys: MoveTo an FD that owns a descriptor")
+	}
+	if f.n != 0 {
+		to.Set(f.Take())
+	}
+}
 
 // Close closes the descriptor; on an empty FD it does nothing. It is never
 // retried: the number is free even when close(2) reports an error.
