@@ -176,7 +176,7 @@ func TestShutdownAndReset(t *testing.T) {
 	if near.Valid() {
 		t.Error("a reset leaves the descriptor open")
 	}
-	sys.Reset(near) // an empty one: nothing happens
+	sys.Reset(near)                                              // an empty one: nothing happens
 	if _, err := far.Write(buf); sys.ErrnoOf(err) != sys.EPIPE { // a reset behind a FIN
 		t.Errorf("far wrote: %v; want EPIPE", err)
 	}
