@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-mesh/sluice/bench/lab"
 	"github.com/sluice-mesh/sluice/dataplane/netns"
 	"github.com/sluice-mesh/sluice/dataplane/pods"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
@@ -152,7 +153,7 @@ func TestLabShutdownAbandons(t *testing.T) {
 
 // Nobody listens, then somebody does.
 func TestLabConnectBackoff(t *testing.T) {
-	requireNamespaces(t)
+	lab.Require(t)
 	testkit.NoLeaks(t)
 	cfg := quick
 	cfg.Socket = filepath.Join(t.TempDir(), "later.sock")

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-mesh/sluice/bench/lab"
 	"github.com/sluice-mesh/sluice/dataplane/netns"
 	"github.com/sluice-mesh/sluice/dataplane/pods"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
@@ -106,21 +107,6 @@ func (s *served) drains() []time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]time.Duration(nil), s.limits...)
-}
-
-// requireNamespaces skips t where no namespace can be made, and fails it instead
-// where these tests must run.
-func requireNamespaces(t *testing.T) {
-	t.Helper()
-	fd, err := sys.NewNamespace()
-	switch {
-	case err == nil:
-		fd.Close()
-	case os.Getenv("LAB_REQUIRED") == "" && errors.Is(err, sys.EPERM):
-		t.Skipf("no namespaces here: %v", err)
-	default:
-		t.Fatalf("make a network namespace: %v", err)
-	}
 }
 
 func namespace(t *testing.T) *netns.Handle {
@@ -294,7 +280,7 @@ var quick = pods.Config{
 // start runs a manager and takes it down at the end of the test.
 func start(t *testing.T, cfg pods.Config) *bench {
 	t.Helper()
-	requireNamespaces(t)
+	lab.Require(t)
 	testkit.NoLeaks(t)
 	b := &bench{agent: newAgent(t), h: &host{}, end: make(chan error, 1)}
 	cfg.Socket = b.socket()

@@ -164,10 +164,10 @@ func (a *Agent) Run(ctx context.Context) error {
 
 	// No proxy may be told of a snapshot before every pod is known again: it would
 	// drop those that are not in it. So its socket is opened after this.
+	defer a.closeAll()
 	if err := a.reopen(); err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
-	defer a.closeAll()
 	proxies, err := zds.Listen(a.cfg.ZDSSocket)
 	if err != nil {
 		return fmt.Errorf("agent: socket for proxies: %w", err)
@@ -223,6 +223,7 @@ func (a *Agent) reopen() error {
 			a.log.Error("network namespace can't be opened; the proxy is asked to keep the pod", "pod", r.UID, "netns", r.Place, "error", err)
 		}
 		if other, twice := a.owners[r.Place.id()]; twice {
+			p.setNamespace(nil)
 			return fmt.Errorf("pods %s and %s are both said to be in %v; delete the file of the wrong one below %s", other, r.UID, r.Place, a.store)
 		}
 		a.actors[r.UID] = p

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-mesh/sluice/bench/lab"
 	"github.com/sluice-mesh/sluice/dataplane/netns"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
 	"github.com/sluice-mesh/sluice/internal/testkit"
@@ -23,7 +24,7 @@ func loopback(to netip.AddrPort) netip.AddrPort {
 // setup is an agent with one proxy that serves mode direct.
 func setup(t *testing.T) (*running, *proxy) {
 	t.Helper()
-	requireNamespaces(t)
+	lab.Require(t)
 	testkit.NoLeaks(t)
 	a := begin(t, quick(t))
 	p := a.connect("direct", "redirect")
@@ -48,7 +49,7 @@ func refused(t *testing.T, what string, err error, want ...string) {
 // The proxy listens before the first packet is captured, and routes are there
 // before the proxy listens.
 func TestLabEnrollOrder(t *testing.T) {
-	requireNamespaces(t)
+	lab.Require(t)
 	testkit.NoLeaks(t)
 	a := begin(t, quick(t))
 	web := pod(t, "web")
@@ -224,7 +225,7 @@ func TestLabHostNamespace(t *testing.T) {
 }
 
 func TestLabModes(t *testing.T) {
-	requireNamespaces(t)
+	lab.Require(t)
 	testkit.NoLeaks(t)
 	a := begin(t, quick(t))
 	web := pod(t, "web")
@@ -255,7 +256,7 @@ func TestLabModes(t *testing.T) {
 
 // An enrolment waits a little for a proxy that is just starting.
 func TestLabEnrollWaitsForProxy(t *testing.T) {
-	requireNamespaces(t)
+	lab.Require(t)
 	testkit.NoLeaks(t)
 	cfg := quick(t)
 	cfg.ProxyWait = testkit.Wait
@@ -287,7 +288,7 @@ func nothing(t *testing.T, a *running, path string) {
 }
 
 func TestLabPrepareFails(t *testing.T) {
-	requireNamespaces(t)
+	lab.Require(t)
 	testkit.NoLeaks(t)
 	cfg := quick(t)
 	cfg.Intent.Require = []string{"no_such_expression"}
@@ -303,7 +304,7 @@ func TestLabPrepareFails(t *testing.T) {
 }
 
 func TestLabProxyRefuses(t *testing.T) {
-	requireNamespaces(t)
+	lab.Require(t)
 	testkit.NoLeaks(t)
 	a := begin(t, quick(t))
 	p := a.connectWith(&proxy{onAdd: func(string, *netns.Handle) string { return "failure to start proxy : no" }}, "direct")
@@ -315,7 +316,7 @@ func TestLabProxyRefuses(t *testing.T) {
 }
 
 func TestLabProxyIsMute(t *testing.T) {
-	requireNamespaces(t)
+	lab.Require(t)
 	testkit.NoLeaks(t)
 	cfg := quick(t)
 	cfg.AskWait = 50 * time.Millisecond
@@ -338,7 +339,7 @@ func closing(done chan struct{}) <-chan bool {
 }
 
 func TestLabProxyDiesWhileAsked(t *testing.T) {
-	requireNamespaces(t)
+	lab.Require(t)
 	testkit.NoLeaks(t)
 	a := begin(t, quick(t))
 	p := &proxy{}
@@ -374,7 +375,7 @@ func hold(t *testing.T, path string) (release func()) {
 // The table can't be made, nor can taking it back remove what is there: the pod
 // stays known until it can.
 func TestLabCaptureFailsAndSoDoesUndoing(t *testing.T) {
-	requireNamespaces(t)
+	lab.Require(t)
 	testkit.NoLeaks(t)
 	a := begin(t, quick(t))
 	web := pod(t, "web")

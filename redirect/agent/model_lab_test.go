@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -99,7 +100,10 @@ func (p *proxy) obey() {
 		case zds.Add:
 			failure = p.add(r.UID, fd)
 		case zds.Del:
-			if p.onDel == nil || p.onDel(r.UID) {
+			p.mu.Lock()
+			onDel := p.onDel
+			p.mu.Unlock()
+			if onDel == nil || onDel(r.UID) {
 				p.mu.Lock()
 				if l := p.pods[r.UID]; l != nil {
 					l.Close()
@@ -203,13 +207,13 @@ func (p *proxy) heard() string {
 	return all
 }
 
-// wait until the last thing that was asked is this.
-func (p *proxy) wait(last string) {
+// wait until the proxy has been asked this, since the last heard.
+func (p *proxy) wait(what string) {
 	p.t.Helper()
-	testkit.Eventually(p.t, testkit.Wait, "proxy to hear "+last, func() bool {
+	testkit.Eventually(p.t, testkit.Wait, "proxy to hear "+what, func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return len(p.said) > 0 && p.said[len(p.said)-1] == last
+		return slices.Contains(p.said, what)
 	})
 }
 
@@ -225,21 +229,6 @@ type running struct {
 	cfg  agent.Config
 	stop func() // ends it and waits; the kernel's state stays
 	end  chan error
-}
-
-// requireNamespaces skips t where no namespace can be made, and fails it instead
-// where these tests must run.
-func requireNamespaces(t testing.TB) {
-	t.Helper()
-	fd, err := sys.NewNamespace()
-	switch {
-	case err == nil:
-		fd.Close()
-	case os.Getenv("LAB_REQUIRED") == "" && errors.Is(err, sys.EPERM):
-		t.Skipf("no namespaces here: %v", err)
-	default:
-		t.Fatalf("make a network namespace: %v", err)
-	}
 }
 
 // quick has waits that a test can sit out.
@@ -409,3 +398,16 @@ func kernel(t testing.TB, path string) string {
 
 // captured is what kernel says of a pod that is enrolled.
 const captured = "table rules sysctl"
+
+func base(path string) string { return filepath.Base(path) }
+
+func unenrollRequest(uid string, force bool) agent.Request {
+	return agent.Request{Op: agent.OpUnenroll, UID: uid, Force: force}
+}
+
+// waitFor waits until the proxy has its snapshot, and forgets that.
+func (a *running) waitFor(p *proxy) {
+	a.t.Helper()
+	p.wait("snapshot_sent")
+	p.heard()
+}

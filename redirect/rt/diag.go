@@ -62,7 +62,7 @@ func sockets(ns *netns.Handle, mark, mask, states uint32) ([]Socket, error) {
 		return nil, err
 	}
 	defer conn.Close()
-	req, err := dumpRequest(mark, mask)
+	req, err := dumpRequest(mark, mask, states)
 	if err != nil {
 		return nil, err
 	}
@@ -89,10 +89,10 @@ func sockets(ns *netns.Handle, mark, mask, states uint32) ([]Socket, error) {
 // dumpRequest is a struct inet_diag_req: the older form of the question, which
 // takes both families at once. Each dump walks the hash table of the whole
 // machine, some 1 ms; the newer form would do so for each family.
-func dumpRequest(mark, mask uint32) ([]byte, error) {
+func dumpRequest(mark, mask, states uint32) ([]byte, error) {
 	b := make([]byte, 4+sockIDBytes, 4+sockIDBytes+8)
 	b[0] = unix.AF_UNSPEC
-	b = binary.NativeEndian.AppendUint32(b, liveStates)
+	b = binary.NativeEndian.AppendUint32(b, states)
 	b = binary.NativeEndian.AppendUint32(b, 0) // no tables named
 	if mask == 0 {
 		return b, nil
