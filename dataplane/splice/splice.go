@@ -75,10 +75,11 @@ func (p *Pool) Get() *Pipe {
 // Lent is how many pipes are out.
 func (p *Pool) Lent() int { return p.lent }
 
-// Put takes pipe back: kept when it is empty, closed when it holds data.
+// Put takes pipe back: kept when it is empty and within the bound, which a thawed
+// one may have broken; else closed.
 func (p *Pool) Put(pipe *Pipe) {
 	p.lent--
-	if pipe.held > 0 {
+	if pipe.held > 0 || len(p.free)+p.lent >= p.cfg.Pipes {
 		pipe.close()
 		return
 	}
