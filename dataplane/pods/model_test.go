@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -308,11 +309,11 @@ func wrap(closed <-chan struct{}) <-chan bool {
 
 // states lists uid and state of every pod, in order.
 func (b *bench) states() string {
-	var all string
+	var all strings.Builder
 	for _, s := range b.m.Snapshot() {
-		all += s.Pod.UID + ":" + s.State.String() + " "
+		all.WriteString(s.Pod.UID + ":" + s.State.String() + " ")
 	}
-	return all
+	return all.String()
 }
 
 // want waits for the pods to be in these states.

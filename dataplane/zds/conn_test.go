@@ -124,7 +124,7 @@ func TestBothHalves(t *testing.T) {
 		}
 	}
 	agent.Close()
-	if _, _, err := proxy.ReadRequest(); err != io.EOF {
+	if _, _, err := proxy.ReadRequest(); !errors.Is(err, io.EOF) {
 		t.Errorf("after the agent has gone: %v; want EOF", err)
 	}
 }
@@ -202,7 +202,7 @@ func TestAgentHalf(t *testing.T) {
 	t.Run("proxy gone", func(t *testing.T) {
 		proxy, agent := pair(t)
 		proxy.Close()
-		if _, err := agent.ReadResponse(time.Time{}); err != io.EOF {
+		if _, err := agent.ReadResponse(time.Time{}); !errors.Is(err, io.EOF) {
 			t.Errorf("read: %v; want EOF", err)
 		}
 		if _, err := agent.Ask(requests[0].ours, ns, soon()); !errors.Is(err, sys.EPIPE) {

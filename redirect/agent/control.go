@@ -102,13 +102,6 @@ func (a *Agent) serveClient(ctx context.Context, c *net.UnixConn) {
 // readRequest reads the request and the descriptor that came with it, which is
 // the caller's then.
 func (a *Agent) readRequest(c *net.UnixConn) (Request, *sys.FD, error) {
-	peer, err := sys.PeerOf(c)
-	if err != nil {
-		return Request{}, nil, fmt.Errorf("%w: who asks can't be told: %w", ErrRequest, err)
-	}
-	if peer.UID != 0 {
-		return Request{}, nil, fmt.Errorf("%w: process %d runs as user %d; only root may enrol pods", ErrRequest, peer.PID, peer.UID)
-	}
 	if err := c.SetReadDeadline(time.Now().Add(packetWait)); err != nil {
 		return Request{}, nil, err
 	}
@@ -116,6 +109,13 @@ func (a *Agent) readRequest(c *net.UnixConn) (Request, *sys.FD, error) {
 	n, fd, err := sys.ReceivePacket(c, buf)
 	if err != nil {
 		return Request{}, nil, fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	// Not before: an answer to what has not been read is lost on its way.
+	if err := onlyRoot(c); err != nil {
+		if fd != nil {
+			fd.Close()
+		}
+		return Request{}, nil, err
 	}
 	r, err := ParseRequest(buf[:n])
 	if err == nil && fd != nil && r.Op != OpEnroll {
@@ -128,6 +128,18 @@ func (a *Agent) readRequest(c *net.UnixConn) (Request, *sys.FD, error) {
 		return Request{}, nil, err
 	}
 	return r, fd, nil
+}
+
+// onlyRoot refuses a client that is not root, whatever the socket's file allows.
+func onlyRoot(c *net.UnixConn) error {
+	peer, err := sys.PeerOf(c)
+	if err != nil {
+		return fmt.Errorf("%w: who asks can't be told: %w", ErrRequest, err)
+	}
+	if peer.UID != 0 {
+		return fmt.Errorf("%w: process %d runs as user %d; only root may enrol pods", ErrRequest, peer.PID, peer.UID)
+	}
+	return nil
 }
 
 // reply sends one packet; a client that went away has its answer in the list.

@@ -243,6 +243,7 @@ func (l *link) ask(ctx context.Context, r zds.Request, ns *sys.FD) (failure, err
 		l.acked[r.UID] = failure == nil
 	case zds.Del:
 		delete(l.acked, r.UID)
+	case zds.Keep, zds.SnapshotSent: // tell nothing of what it listens for
 	}
 	l.s.mu.Unlock()
 	return failure, nil

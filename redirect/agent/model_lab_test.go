@@ -177,7 +177,7 @@ func (p *proxy) pin(ns *netns.Handle) error {
 		if err != nil {
 			return err
 		}
-		if err := sys.Connect(c, loopback(to)); err != sys.EINPROGRESS {
+		if err := sys.Connect(c, loopback(to)); !errors.Is(err, sys.EINPROGRESS) {
 			return err
 		}
 		return nil
