@@ -15,9 +15,12 @@ func (l *Loop) Enter(ns *sys.FD, fn func() error) error {
 	if err := sys.Setns(ns); err != nil {
 		return fmt.Errorf("enter network namespace: %w", err)
 	}
-	err := fn()
-	if back := sys.Setns(l.home); back != nil {
-		sys.Abort(fmt.Sprintf("loop %d: leave a pod's network namespace: %v", l.id, back))
+	defer l.comeHome() // also when fn panics, which may be contained
+	return fn()
+}
+
+func (l *Loop) comeHome() {
+	if err := sys.Setns(l.home); err != nil {
+		sys.Abort(fmt.Sprintf("loop %d: leave a pod's network namespace: %v", l.id, err))
 	}
-	return err
 }

@@ -198,7 +198,7 @@ func TestThawOfNoPipe(t *testing.T) {
 // lost or reordered, and EAGAIN is told apart on both sides.
 func TestManyBytes(t *testing.T) {
 	testkit.NoLeaks(t)
-	const total = 8 << 20
+	const total = 2 << 20
 	p := newPool(t, splice.Config{})
 	source, in := testkit.TCPPair(t, testkit.TCPOptions{})
 	sink, out := testkit.TCPPair(t, testkit.TCPOptions{FarReadBuffer: 4096, NearBuffers: 32 << 10})

@@ -119,11 +119,13 @@ func EventFD(f *FD) error {
 // Signal adds one to the eventfd f.
 func Signal(f *FD) {
 	one := uint64(1)
+	countCall()
 	_, _, _ = unix.RawSyscall(unix.SYS_WRITE, uintptr(f.Raw()), uintptr(unsafe.Pointer(&one)), 8) // full means that it is signalled
 }
 
 // Unsignal sets the eventfd f back to zero.
 func Unsignal(f *FD) {
 	var n uint64
+	countCall()
 	_, _, _ = unix.RawSyscall(unix.SYS_READ, uintptr(f.Raw()), uintptr(unsafe.Pointer(&n)), 8) // empty is what is wanted
 }

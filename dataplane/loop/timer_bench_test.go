@@ -1,0 +1,26 @@
+package loop
+
+import (
+	"testing"
+	"time"
+)
+
+// BenchmarkFire arms a timer and turns the wheel until it fires, by a clock of
+// its own.
+func BenchmarkFire(b *testing.B) {
+	var (
+		w wheel
+		n numbered
+	)
+	n.what = &n
+	now := time.Duration(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		n.tick = uint64((now + 10*time.Second) / tickTime)
+		w.insert(&n.Timer)
+		now += 10 * time.Second
+		if w.next(now) == nil {
+			b.Fatal("not on time")
+		}
+	}
+}
