@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/sluice-mesh/sluice/dataplane/admin"
 	"github.com/sluice-mesh/sluice/dataplane/pods"
 	"github.com/sluice-mesh/sluice/dataplane/session"
 	"github.com/sluice-mesh/sluice/dataplane/splice"
@@ -18,7 +19,9 @@ type Config struct {
 	Pipes   splice.Config
 	Session session.Config // Route and Congestion are filled in
 	Pods    pods.Config
+	Admin   admin.Config
 	Log     *slog.Logger
+	Version string // as metrics and the dump say it
 
 	// HostCongestion leaves the host's congestion control on connections
 	// within a pod too.
@@ -60,4 +63,22 @@ func (c Config) check(cpus int) (Config, error) {
 		faults = append(faults, errors.New("no logger"))
 	}
 	return c, errors.Join(faults...)
+}
+
+// describe is the checked config as an operator reads it.
+func (c Config) describe() map[string]any {
+	ports := []string{}
+	for _, r := range c.Session.Ports {
+		ports = append(ports, fmt.Sprintf("%d-%d", r.First, r.Last))
+	}
+	return map[string]any{
+		"loops": c.Loops, "zdsSocket": c.Pods.Socket, "modes": c.Pods.Modes,
+		"pipes": c.Pipes.Pipes, "pipeBytes": c.Pipes.PipeBytes, "splice": !c.Session.Relay.NoSplice,
+		"connectTimeout": c.Session.Patience.String(), "idleTimeout": c.Session.Relay.Idle.String(),
+		"halfCloseTimeout": c.Session.Relay.HalfClose.String(), "podDrain": c.Pods.PodDrain.String(),
+		"processDrain": c.Pods.ProcessDrain.String(), "sourcePorts": ports, "ipv4Only": c.Session.IPv4Only,
+		"keepalive":  fmt.Sprintf("%v, then %d probes %v apart", c.Session.Keepalive.Idle, c.Session.Keepalive.Count, c.Session.Keepalive.Interval),
+		"congestion": c.Session.Congestion, "accessLog": c.Session.Log,
+		"admin": c.Admin.Admin, "metrics": c.Admin.Metrics, "ready": c.Admin.Ready,
+	}
 }

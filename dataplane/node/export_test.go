@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-mesh/sluice/dataplane/flow"
 	"github.com/sluice-mesh/sluice/dataplane/loop"
 	"github.com/sluice-mesh/sluice/dataplane/metric"
 	"github.com/sluice-mesh/sluice/dataplane/session"
@@ -65,7 +66,7 @@ func (n *Node) Refreeze(total *Refrozen) {
 	}
 }
 
-func (r *Refrozen) note(i session.Info) {
+func (r *Refrozen) note(i flow.Info) {
 	count := func(n *int, is bool) {
 		if is {
 			*n++

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-mesh/sluice/dataplane/admin"
 	"github.com/sluice-mesh/sluice/dataplane/flow"
 	"github.com/sluice-mesh/sluice/dataplane/loop"
 	"github.com/sluice-mesh/sluice/dataplane/netns"
@@ -31,7 +32,10 @@ type Node struct {
 	env   *session.Env
 	loops []*loop.Loop
 	pods  *pods.Manager
+	admin *admin.Server
+	quit  chan struct{} // closed by Quit
 
+	quitOnce sync.Once
 	nextHome atomic.Uint32
 	stopping atomic.Bool
 
@@ -52,7 +56,7 @@ func New(cfg Config) (*Node, error) {
 			cfg.Log.Warn("no congestion control without pacing; the host's is used within pods", "error", err)
 		}
 	}
-	n := &Node{cfg: cfg, log: cfg.Log, open: map[string]*session.Pod{}}
+	n := &Node{cfg: cfg, log: cfg.Log, open: map[string]*session.Pod{}, quit: make(chan struct{})}
 	if n.pods, err = pods.New(cfg.Pods, n, cfg.Log); err != nil {
 		return nil, err
 	}
@@ -66,6 +70,9 @@ func New(cfg Config) (*Node, error) {
 		n.loops = append(n.loops, l)
 	}
 	n.env = session.NewEnv(cfg.Session, n.loops)
+	if n.admin, err = admin.Listen(cfg.Admin, view{n}, cfg.Log); err != nil {
+		return nil, err
+	}
 	return n, nil
 }
 
@@ -76,33 +83,52 @@ func (p panicLog) Panicked(loop int, v any, stack []byte) {
 	p.log.Error("fault while serving a flow; the flow was ended", "loop", loop, "fault", v, "stack", string(stack))
 }
 
-// Run serves until ctx ends or a part fails. Every goroutine that it started has
-// ended when it returns.
+// Run serves until ctx ends, Quit is called, or a part fails. Every goroutine
+// that it started has ended when it returns.
 func (n *Node) Run(ctx context.Context) error {
 	// Garbage collection and handshakes never take the P that a loop needs to
 	// wake.
 	runtime.GOMAXPROCS(n.cfg.Loops + max(1, n.cfg.Loops/4))
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	var wg sync.WaitGroup
+	served, endAdmin := context.WithCancel(context.Background())
+	logged, endLog := context.WithCancel(context.Background())
+	defer endAdmin()
+	defer endLog()
+	var loops, rest sync.WaitGroup
 	for _, l := range n.loops {
-		wg.Go(func() {
+		loops.Go(func() {
 			if err := l.Run(); err != nil {
 				stop(err)
 			}
 		})
 	}
-	context.AfterFunc(ctx, func() { n.stopping.Store(true) })
-	err := n.pods.Run(ctx) // returns when every pod is drained or its deadline is over
-	for _, l := range n.loops {
+	rest.Go(func() { n.admin.Serve(served) })
+	rest.Go(func() { session.WriteLog(logged, n.env.Rings(), n.log) })
+	rest.Go(func() {
+		select {
+		case <-n.quit:
+			stop(nil)
+		case <-ctx.Done():
+		}
+	})
+	context.AfterFunc(ctx, func() { n.stopping.Store(true) }) // 1. not ready
+	err := n.pods.Run(ctx)                                    // 2. listeners close, open flows run to the drain deadline
+	for _, l := range n.loops {                               // 3. loops close what is left
 		l.Stop()
 	}
-	wg.Wait()
-	if err == nil && context.Cause(ctx) != ctx.Err() {
+	loops.Wait()
+	endAdmin() // 4. nobody can ask any more, and the last records are written
+	endLog()
+	rest.Wait() // 5. nothing of ours runs
+	if err == nil && context.Cause(ctx) != context.Canceled && context.Cause(ctx) != ctx.Err() {
 		err = context.Cause(ctx)
 	}
 	return err
 }
+
+// Quit starts the end of Run; from anywhere.
+func (n *Node) Quit() { n.quitOnce.Do(func() { close(n.quit) }) }
 
 // Start opens the listeners of a pod; it takes ns.
 func (n *Node) Start(_ context.Context, p pods.Pod, ns *netns.Handle) (pods.Running, error) {

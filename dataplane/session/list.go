@@ -1,36 +1,16 @@
 package session
 
 import (
-	"net/netip"
 	"time"
 
 	"github.com/sluice-mesh/sluice/dataplane/flow"
 	"github.com/sluice-mesh/sluice/dataplane/loop"
 )
 
-// An Info is what is known of a live flow at one moment.
-type Info struct {
-	ID               uint64
-	Pod              *flow.Pod
-	Path             flow.Path
-	Tuple            flow.Tuple
-	Upstream, Source netip.AddrPort
-	State            string
-	Loop             int
-	Age              time.Duration
-	Counts           flow.Counts
-	UpSplicing       bool // which engine carries each direction now
-	DownSplicing     bool
-	UpEnded          bool // which directions have sent FIN
-	DownEnded        bool
-	UpHeld, DownHeld int // bytes that were read and not yet taken, in a block
-	UpPipe, DownPipe int // or in a pipe
-}
-
 // List asks every loop for at most limit flows each; from any goroutine but a
 // loop's.
-func (e *Env) List(limit int, patience time.Duration) ([]Info, error) {
-	var all []Info
+func (e *Env) List(limit int, patience time.Duration) ([]flow.Info, error) {
+	var all []flow.Info
 	err := loop.Ask(e.loops, patience, func(_ int, l *loop.Loop) func() {
 		here := Here(l, limit)
 		return func() { all = append(all, here...) }
@@ -39,16 +19,16 @@ func (e *Env) List(limit int, patience time.Duration) ([]Info, error) {
 }
 
 // Here lists at most limit flows of l, to which it must be called.
-func Here(l *loop.Loop, limit int) []Info {
-	var here []Info
+func Here(l *loop.Loop, limit int) []flow.Info {
+	var here []flow.Info
 	for s := local(l).first; s != nil && len(here) < limit; s = s.next {
 		here = append(here, s.info())
 	}
 	return here
 }
 
-func (s *Session) info() Info {
-	i := Info{
+func (s *Session) info() flow.Info {
+	i := flow.Info{
 		ID: s.id, Pod: s.pod.Info, Path: s.path, Tuple: s.tuple, Upstream: s.verdict.To, Source: s.source,
 		State: s.state.String(), Loop: s.loop.ID(), Age: s.loop.Now() - s.began, Counts: s.pair.Counts(),
 	}
