@@ -26,13 +26,13 @@ func runCommand() *cobra.Command {
 		Short: "Serve the pods that the agent hands over",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := errors.Join(s.environment(cmd.Flags(), os.LookupEnv), s.finish()); err != nil {
+			if err := errors.Join(s.environment(cmd, os.LookupEnv), s.finish()); err != nil {
 				return err
 			}
 			return run(cmd.Context(), &s)
 		},
 	}
-	s.flags(cmd.Flags())
+	s.flags(cmd)
 	return cmd
 }
 
@@ -44,8 +44,8 @@ func proxyCommand() *cobra.Command {
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var s settings
-			s.flags(cmd.Flags())
-			if err := errors.Join(s.environment(cmd.Flags(), os.LookupEnv), s.finish()); err != nil {
+			s.flags(cmd)
+			if err := errors.Join(s.environment(cmd, os.LookupEnv), s.finish()); err != nil {
 				return err
 			}
 			return run(cmd.Context(), &s)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/sluice-mesh/sluice/dataplane/dial"
 	"github.com/sluice-mesh/sluice/dataplane/node"
@@ -30,8 +30,8 @@ type settings struct {
 }
 
 // flags registers every flag with its default.
-func (s *settings) flags(f *pflag.FlagSet) {
-	c := &s.cfg
+func (s *settings) flags(cmd *cobra.Command) {
+	c, f := &s.cfg, cmd.Flags()
 	f.StringVar(&c.Pods.Socket, "zds-socket", zds.DefaultSocket, "unix socket of the agent that hands over pods")
 	f.IntVar(&c.Loops, "loops", 0, "event loops; 0 means one for each CPU, at most 16")
 	f.IntVar(&c.Pipes.Pipes, "pipes", 0, "pipes for splice that one loop may have; 0 means 64, negative none")
@@ -132,11 +132,11 @@ func variables() []variable {
 }
 
 // environment reads the variables whose flag was not given; all faults at once.
-func (s *settings) environment(f *pflag.FlagSet, lookup func(string) (string, bool)) error {
+func (s *settings) environment(cmd *cobra.Command, lookup func(string) (string, bool)) error {
 	var faults []error
 	for _, v := range variables() {
 		text, ok := lookup(v.name)
-		if !ok || f.Changed(v.flag) {
+		if !ok || cmd.Flags().Changed(v.flag) {
 			continue
 		}
 		if err := v.set(s, text); err != nil {
