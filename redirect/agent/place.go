@@ -42,7 +42,10 @@ func placeOf(ns *netns.Handle, said string) (place, error) {
 		p.Cookie, err = sys.NamespaceCookie()
 		return err
 	})
-	if err != nil && !errors.Is(err, sys.ErrUnsupported) {
+	switch {
+	case errors.Is(err, sys.EPERM):
+		return place{}, fmt.Errorf("%w: the agent needs CAP_SYS_ADMIN and CAP_NET_ADMIN; run it as root", err)
+	case err != nil && !errors.Is(err, sys.ErrUnsupported):
 		return place{}, fmt.Errorf("number of %v: %w", ns.ID(), err)
 	}
 	for path := range paths(said, ns.ID()) {
