@@ -1,0 +1,188 @@
+package measure
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// shell starts a shell that runs script and waits for a line on its input.
+func shell(t *testing.T, script string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", script+"; echo ready; read line")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		_ = cmd.Wait()
+	})
+	b := make([]byte, 16)
+	if _, err := out.Read(b); err != nil {
+		t.Fatal(err)
+	}
+	return cmd
+}
+
+func TestProcessorTimeIsThatOfTheProcess(t *testing.T) {
+	cmd := shell(t, `i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done`)
+	got, err := Read(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.CPU < 10*time.Millisecond || got.RSS < 1<<18 || got.Descriptors < 3 || got.Threads != 1 || got.Voluntary+got.Involuntary < 1 {
+		t.Errorf("usage is %+v", got)
+	}
+	if d := (got.User + got.System - got.CPU).Abs(); d > 2*tick {
+		t.Errorf("user %v and system %v, but %v in all", got.User, got.System, got.CPU)
+	}
+	again, err := Read(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := again.Since(got); d.CPU > 5*time.Millisecond || d.Descriptors != 0 {
+		t.Errorf("a process that waits used %+v", d)
+	}
+	if sum := got.Add(again); sum.Since(again) != got {
+		t.Errorf("adding and taking away leaves %+v of %+v", sum.Since(again), got)
+	}
+}
+
+func TestAllThreadsCount(t *testing.T) {
+	before, err := Read(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	for range 2 {
+		go func() {
+			end := time.Now().Add(50 * time.Millisecond)
+			for time.Now().Before(end) { //nolint:revive // burns time on purpose
+			}
+			done <- struct{}{}
+		}()
+	}
+	<-done
+	<-done
+	after, err := Read(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var own unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &own); err != nil {
+		t.Fatal(err)
+	}
+	total := time.Duration(own.Utime.Nano() + own.Stime.Nano())
+	if d := (total - after.CPU).Abs(); d > 20*time.Millisecond {
+		t.Errorf("getrusage says %v, the clock %v", total, after.CPU)
+	}
+	if got := after.Since(before).CPU; got < 20*time.Millisecond {
+		t.Errorf("two busy threads used %v", got)
+	}
+}
+
+func TestEndedProcessIsGone(t *testing.T) {
+	cmd := exec.Command("true")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadAll([]int{os.Getpid(), cmd.Process.Pid}); !errors.Is(err, ErrGone) {
+		t.Errorf("error is %v; want one that says it is gone", err)
+	}
+}
+
+func TestTraceCountsCalls(t *testing.T) {
+	cmd := exec.Command("sh", "-c", `echo ready; read line; for i in 1 2 3 4 5 6 7; do echo $i; done; echo done; read line`)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		in.Close()
+		_ = cmd.Wait()
+	}()
+	readUntil := func(want string) {
+		t.Helper()
+		var all strings.Builder
+		b := make([]byte, 256)
+		for !strings.Contains(all.String(), want) {
+			n, err := out.Read(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.Write(b[:n])
+		}
+	}
+	readUntil("ready")
+	tr, err := StartTrace(t.Context(), []int{cmd.Process.Pid})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Write([]byte("go\n")); err != nil {
+		t.Fatal(err)
+	}
+	readUntil("done")
+	calls, err := tr.Stop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if calls["write"] != 8 || calls.Total("write") != calls.Total()-8 {
+		t.Errorf("calls are %v; want 8 of write", calls)
+	}
+	if _, err := os.Stat(tr.out); !os.IsNotExist(err) {
+		t.Errorf("the table is still there: %v", err)
+	}
+}
+
+func TestTraceOfNobody(t *testing.T) {
+	cmd := exec.Command("true")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := StartTrace(t.Context(), []int{cmd.Process.Pid}); err == nil || !strings.Contains(err.Error(), "No such process") {
+		t.Errorf("error is %v; want one that says so", err)
+	}
+}
+
+const table = `% time     seconds  usecs/call     calls    errors syscall
+------ ----------- ----------- --------- --------- ----------------
+ 61.91    0.012345           3      4115           splice
+ 20.00    0.004000           2      2000      1000 read
+------ ----------- ----------- --------- --------- ----------------
+100.00    0.016345           2      6115      1000 total
+`
+
+func TestParseCalls(t *testing.T) {
+	got, err := ParseCalls(table)
+	if err != nil || len(got) != 2 || got["splice"] != 4115 || got["read"] != 2000 {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := ParseCalls(""); err != nil || len(got) != 0 {
+		t.Errorf("no table: %v, %v", got, err)
+	}
+	for _, bad := range []string{strings.Replace(table, "4115", "x", 1), table[:strings.LastIndex(table, "-----")], strings.Replace(table, " read", " read of it", 1)} {
+		if got, err := ParseCalls(bad); err == nil {
+			t.Errorf("%q became %v", bad, got)
+		}
+	}
+}
