@@ -49,7 +49,7 @@ func (m *mesh) startAgent() {
 
 func (m *mesh) startProxy() {
 	m.t.Helper()
-	m.proxy = lab.Start(m.t, m.node.Space, lab.Program{Path: lab.Binary(m.t, "sluice"), Args: []string{m.zds()}})
+	m.proxy = lab.Start(m.t, m.node.Space, lab.Program{Path: lab.Binary(m.t, "sluice"), Args: []string{"run", "--zds-socket", m.zds()}})
 }
 
 // kill ends a program without a warning.
