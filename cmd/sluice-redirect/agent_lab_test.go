@@ -178,7 +178,7 @@ func TestLabBothHalves(t *testing.T) {
 	if err := talk(open); err != nil {
 		t.Errorf("the open flow after a new agent: %v", err)
 	}
-	if n := strings.Count(m.proxy.Log(), `msg="pod up"`); n != 2 {
+	if n := strings.Count(m.proxy.Log(), "pod up"); n != 2 {
 		t.Errorf("the proxy started %d pods; want the two it had, kept", n)
 	}
 
