@@ -16,6 +16,8 @@ type proxy struct {
 	count  func(metric.Counter) uint64
 	level  func(metric.Gauge) int64
 	closed func(flow.CloseReason) uint64 // on both paths
+
+	shipped *shipped // nil for a node in this process
 }
 
 // settings are what a test changes of a proxy.
@@ -26,6 +28,10 @@ type settings struct {
 	idle      string
 	halfClose string
 	connect   string
+
+	sourcePorts     string // such as 16384-32767
+	drain, podDrain string
+	noLog           bool // of the shipped program; in this process there is none
 }
 
 // withProxies runs a test once with a node in this process and once with the
@@ -36,6 +42,7 @@ func withProxies(t *testing.T, want lab.Topology, set settings, test func(t *tes
 		start func(*testing.T, settings, *lab.Node) *proxy
 	}{
 		{"in-process", startInProcess},
+		{"shipped", startShipped},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
 			l := lab.New(t, want)
