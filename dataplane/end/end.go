@@ -65,7 +65,9 @@ type End interface {
 
 // A Peer is told what happens to an End.
 type Peer interface {
-	Readable()                             // Pull may find something
-	Writable()                             // the sink was full or had unsent bytes, and has none now
-	Ended(why flow.CloseReason, err error) // the end is of no use any more
+	Readable() // Pull may find something
+	Writable() // the sink was full or had unsent bytes, and has none now
+	// Ended says that the end is broken. What it had received can still be
+	// pulled, up to the return; Linux keeps it readable behind the error.
+	Ended(why flow.CloseReason, err error)
 }

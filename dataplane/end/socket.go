@@ -98,9 +98,8 @@ func (s *Socket) Ready(bits sys.Bits) {
 	}
 }
 
-// lastWords passes on what arrived before a reset, as far as the other side
-// takes it at once, and then the reset. Linux keeps received bytes readable
-// behind the error, so a client that is connected directly would get them too.
+// lastWords has the peer pull first what arrived before the error, and perhaps a
+// FIN before it. Taking the error makes a reset look like a FIN to who reads.
 func (s *Socket) lastWords() {
 	s.readable, s.shut = true, true
 	s.peer.Readable() // ends with the error, if all was taken
@@ -121,7 +120,7 @@ func (s *Socket) fail(err error) {
 	if s.ended {
 		return
 	}
-	s.ended = true
+	s.ended, s.readable = true, true
 	s.peer.Ended(s.reason(err), err)
 }
 

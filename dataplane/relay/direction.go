@@ -12,6 +12,7 @@ import (
 
 const (
 	turnBytes    = 1 << 20                // what one direction may move in a turn
+	lastBytes    = 8 << 20                // and when its source is broken
 	promoteAfter = 3                      // full reads in a row
 	fullRead     = buf.BlockBytes / 4 * 3 // a new socket's window is a little less than a block
 	demoteAfter  = 3                      // times in a row that the source had less than half a block
@@ -93,7 +94,7 @@ func (d *direction) step() (int, end.Wait, error) {
 		return d.spliceOnce()
 	}
 	n, next, err := d.src.Pull(d.dst, buf.BlockBytes)
-	if n > 0 {
+	if n > 0 && !d.pair.closed { // else they were refused, and that ended the pair
 		d.count(n)
 		d.pair.loop.Metrics.Add(metric.CopiedBytes, uint64(n))
 		if n >= fullRead {
@@ -103,6 +104,20 @@ func (d *direction) step() (int, end.Wait, error) {
 		}
 	}
 	return n, next, err
+}
+
+// lastWords moves what the source, which is broken, had received, as far as the
+// sink takes it at once: a client that is connected directly would get it too. It
+// may be inside pump, and passes on no FIN: behind an error that was taken the end
+// of a socket looks like one.
+func (d *direction) lastWords() {
+	for total := 0; total < lastBytes && !d.pair.closed && !d.finished; {
+		n, next, err := d.step()
+		if err != nil || next != end.Nothing {
+			return
+		}
+		total += n
+	}
 }
 
 func (d *direction) count(n int) {

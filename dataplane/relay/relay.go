@@ -61,7 +61,13 @@ func (e *edge) Writable() {
 	e.pair.settle()
 }
 
-func (e *edge) Ended(why flow.CloseReason, err error) { e.pair.abort(why, err) }
+// Ended passes on what the end had received before it broke, then the reset.
+func (e *edge) Ended(why flow.CloseReason, err error) {
+	if why != flow.ClosePanic {
+		e.in.lastWords()
+	}
+	e.pair.abort(why, err)
+}
 
 // Join takes both ends and starts to move what they have. Counts go on from
 // what the pair carried before, if it was thawed.

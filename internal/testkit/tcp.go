@@ -18,7 +18,7 @@ type TCPOptions struct {
 }
 
 // TCPPair makes a TCP connection over loopback. near is for the code under test:
-// non-blocking, as sys.Socket makes it. far is for the test, with a deadline of
+// non-blocking and without delay, as the proxy's sockets are. far is for the test, with a deadline of
 // Wait. Both ends run a congestion control without pacing, whatever the host's
 // is. What is left of both is closed when the test ends.
 func TCPPair(t testing.TB, opts TCPOptions) (far *net.TCPConn, near *sys.FD) {
@@ -31,6 +31,9 @@ func TCPPair(t testing.TB, opts TCPOptions) (far *net.TCPConn, near *sys.FD) {
 		t.Fatalf("testkit: socket: %v", err)
 	}
 	tune(t, near, opts.NearBuffers, opts.NearBuffers)
+	if err := sys.SetNoDelay(near); err != nil {
+		t.Fatalf("testkit: TCP_NODELAY: %v", err)
+	}
 	to := l.Addr().(*net.TCPAddr).AddrPort()
 	if err := sys.Connect(near, to); err != nil && err != sys.EINPROGRESS {
 		t.Fatalf("testkit: connect to %v: %v", to, err)

@@ -1,0 +1,145 @@
+package relay_test
+
+import (
+	"errors"
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sluice-mesh/sluice/dataplane/end"
+	"github.com/sluice-mesh/sluice/dataplane/flow"
+	"github.com/sluice-mesh/sluice/dataplane/loop"
+	"github.com/sluice-mesh/sluice/dataplane/metric"
+	"github.com/sluice-mesh/sluice/dataplane/relay"
+	"github.com/sluice-mesh/sluice/dataplane/splice"
+	"github.com/sluice-mesh/sluice/internal/testkit"
+)
+
+// heap is where blocks of tests live: the race detector sees nothing elsewhere.
+func heap(size int) ([]byte, error) { return make([]byte, size), nil }
+
+// startLoop runs a loop until the test ends.
+func startLoop(t testing.TB, pipes splice.Config) *loop.Loop {
+	t.Helper()
+	l, err := loop.New(0, loop.Config{Memory: heap, Pipes: pipes, PanicEnds: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run() }()
+	t.Cleanup(func() {
+		l.Stop()
+		if err := testkit.Receive(t, testkit.Wait, "the loop ends", ended); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// do runs fn on the loop.
+func do(t testing.TB, l *loop.Loop, fn func()) {
+	t.Helper()
+	testkit.Within(t, testkit.Wait, "a call on the loop", func() error {
+		if !l.Do(fn) {
+			return errors.New("the loop has ended")
+		}
+		return nil
+	})
+}
+
+// figures are the metrics of a loop at one moment.
+func figures(t testing.TB, l *loop.Loop) (m metric.Set) {
+	t.Helper()
+	do(t, l, func() { m = l.Metrics })
+	return m
+}
+
+// A result is what a pair told at its end.
+type result struct {
+	why    flow.CloseReason
+	err    error
+	counts flow.Counts
+}
+
+// A flowing is a pair between two connections over loopback. The far sides,
+// client and server, are the test's.
+type flowing struct {
+	client, server *net.TCPConn
+	l              *loop.Loop
+	ends           [2]end.Socket // on the loop, as all below
+	pair           relay.Pair
+	ended          chan result
+	told           atomic.Int32
+}
+
+// Relayed keeps the result.
+func (f *flowing) Relayed(why flow.CloseReason, err error) {
+	if f.ends[0].FD().Valid() || f.ends[1].FD().Valid() {
+		err = errors.Join(err, errors.New("told before both ends were closed"))
+	}
+	f.told.Add(1)
+	f.ended <- result{why, err, f.pair.Counts()}
+}
+
+// join makes a flow on l. opts are for both connections.
+func join(t testing.TB, l *loop.Loop, cfg relay.Config, opts testkit.TCPOptions) *flowing {
+	t.Helper()
+	f := prepare(t, l, opts)
+	do(t, l, func() { f.pair.Join(l, &cfg, &f.ends[0], &f.ends[1], f) })
+	return f
+}
+
+// prepare makes both connections and registers their ends, which nobody serves
+// yet.
+func prepare(t testing.TB, l *loop.Loop, opts testkit.TCPOptions) *flowing {
+	t.Helper()
+	f := &flowing{l: l, ended: make(chan result, 2)}
+	for i, far := range []**net.TCPConn{&f.client, &f.server} {
+		conn, near := testkit.TCPPair(t, opts)
+		*far = conn
+		near.MoveTo(f.ends[i].FD())
+		do(t, l, func() {
+			if err := f.ends[i].Register(l, end.Side(i), nobody{}, true); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		do(t, l, func() {
+			if f.told.Load() == 0 {
+				f.pair.Abort(flow.CloseDrain)
+			}
+		})
+		if n := f.told.Load(); n != 1 {
+			t.Errorf("the end of the flow was told %d times; want once", n)
+		}
+		m := figures(t, l)
+		for g := range metric.NumGauges {
+			if n := m.Level(metric.Gauge(g)); n != 0 {
+				t.Errorf("%s is %d after the end", metric.Gauge(g).Describe().Name, n)
+			}
+		}
+		do(t, l, func() {
+			if l.Blocks.Lent() != 1 { // the loop's own
+				t.Errorf("%d blocks are lent after the end; want the loop's own", l.Blocks.Lent())
+			}
+			if l.Pipes.Lent() != 0 {
+				t.Errorf("%d pipes are lent after the end", l.Pipes.Lent())
+			}
+		})
+	})
+	return f
+}
+
+// nobody is the peer of ends that are not joined yet.
+type nobody struct{}
+
+func (nobody) Readable()                     {}
+func (nobody) Writable()                     {}
+func (nobody) Ended(flow.CloseReason, error) {}
+
+// wait returns how the flow ended.
+func (f *flowing) wait(t testing.TB) result {
+	t.Helper()
+	return testkit.Receive(t, testkit.Wait, "the flow ends", f.ended)
+}
