@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
-	"os"
 	"time"
 
 	"github.com/sluice-mesh/sluice/dataplane/sys"
@@ -167,18 +165,11 @@ func (c *Conn) receive(deadline time.Time) ([]byte, *sys.FD, error) {
 // A Listener accepts proxies.
 type Listener struct{ l *net.UnixListener }
 
-// Listen takes over the socket at path: a file that an earlier agent left there
-// is removed. Only root may connect.
+// Listen takes over the socket at path: one that an earlier agent left there is
+// removed. Only root may connect.
 func Listen(path string) (*Listener, error) {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("remove the old socket: %w", err)
-	}
-	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Net: "unixpacket", Name: path})
+	l, err := sys.ListenPackets(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w (is its directory there?)", err)
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		l.Close()
 		return nil, err
 	}
 	return &Listener{l: l}, nil

@@ -253,9 +253,12 @@ func TestAgentHalf(t *testing.T) {
 
 func TestListenTakesOver(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "z.sock")
-	if err := os.WriteFile(path, nil, 0o644); err != nil {
+	old, err := net.ListenUnix("unixpacket", &net.UnixAddr{Net: "unixpacket", Name: path})
+	if err != nil {
 		t.Fatal(err)
 	}
+	old.SetUnlinkOnClose(false) // as after a crash
+	old.Close()
 	l, err := zds.Listen(path)
 	if err != nil {
 		t.Fatal(err)
@@ -266,6 +269,12 @@ func TestListenTakesOver(t *testing.T) {
 	l.Close()
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("after Close: %v; want the file gone", err)
+	}
+	if err := os.WriteFile(path, []byte("precious"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := zds.Listen(path); err == nil || !strings.Contains(err.Error(), "no socket") {
+		t.Errorf("a file in the way: %v; want it left alone", err)
 	}
 	if _, err := zds.Listen(filepath.Join(path, "nowhere", "z.sock")); err == nil {
 		t.Error("listening in a folder that is not there worked")

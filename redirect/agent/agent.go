@@ -96,6 +96,7 @@ type Stats struct {
 	Refused      uint64 `json:"refused"`       // requests on the enrolment socket that were not carried out
 	Links        uint64 `json:"links"`         // proxies that connected
 	LinksRefused uint64 `json:"links_refused"` // those that were not served
+	AcceptErrors uint64 `json:"accept_errors"` // accepts that failed, on either socket
 	LinkErrors   uint64 `json:"link_errors"`   // those that were dropped
 	AskTimeouts  uint64 `json:"ask_timeouts"`  // of these, for an answer that did not come
 	Nacks        uint64 `json:"nacks"`         // requests that a proxy could not carry out
@@ -173,7 +174,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		return fmt.Errorf("agent: socket for proxies: %w", err)
 	}
 	defer proxies.Close()
-	enroll, err := listenEnroll(a.cfg.EnrollSocket)
+	enroll, err := sys.ListenPackets(a.cfg.EnrollSocket)
 	if err != nil {
 		return fmt.Errorf("agent: enrolment socket: %w", err)
 	}

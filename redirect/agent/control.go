@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
-	"os"
 	"sync"
 	"time"
 
@@ -19,23 +17,6 @@ const (
 	// packetWait bounds the reading and the writing of one packet.
 	packetWait = 5 * time.Second
 )
-
-// listenEnroll opens the enrolment socket for root alone. The file of an agent
-// that crashed is in the way and is removed: the lock says that none runs.
-func listenEnroll(path string) (*net.UnixListener, error) {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Net: "unixpacket", Name: path})
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		l.Close()
-		return nil, err
-	}
-	return l, nil
-}
 
 // serveEnroll answers requests until ctx ends.
 func (a *Agent) serveEnroll(ctx context.Context, l *net.UnixListener) error {
@@ -53,7 +34,13 @@ func (a *Agent) serveEnroll(ctx context.Context, l *net.UnixListener) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("accept on the enrolment socket: %w", err)
+			if errors.Is(err, net.ErrClosed) {
+				return fmt.Errorf("accept on the enrolment socket: %w", err)
+			}
+			a.count(func(s *Stats) { s.AcceptErrors++ })
+			a.log.Error("accept on the enrolment socket", "error", err) // no descriptors, most likely
+			pause(ctx, acceptPause)
+			continue
 		}
 		room <- struct{}{}
 		clients.Go(func() {

@@ -228,3 +228,26 @@ func TestLabClientLimit(t *testing.T) {
 	refused(t, "a slow proxy", testkit.Receive(t, testkit.Wait, "the client's answer", failed), "step announce", "200ms")
 	nothing(t, a, web)
 }
+
+// An agent that is told to end in the middle of an enrolment takes it back.
+func TestLabStopDuringEnrolment(t *testing.T) {
+	lab.Require(t)
+	testkit.NoLeaks(t)
+	cfg := quick(t)
+	cfg.AskWait = time.Hour
+	a := begin(t, cfg)
+	slow := a.hello()
+	next(t, slow)
+	ack(t, slow)
+	web := pod(t, "web")
+	failed := make(chan error, 1)
+	go func() { failed <- a.enroll("web", web) }()
+	if got := next(t, slow); got != "add web" {
+		t.Fatalf("asked %q", got)
+	}
+	a.stop()
+	refused(t, "an enrolment in an agent that ends", testkit.Receive(t, testkit.Wait, "the client's answer", failed), "step announce")
+	if got := kernel(t, web); got != "" || len(a.files()) != 0 {
+		t.Errorf("left behind: %q, files %v", got, a.files())
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/sluice-mesh/sluice/dataplane/netns"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
@@ -24,6 +25,9 @@ type place struct {
 	// Cookie is a number that the kernel gives to no other namespace until it is
 	// started again; inode numbers it gives again at once. 0 before Linux 5.14.
 	Cookie uint64 `json:"cookie,omitempty"`
+	// Boot is the kernel's boot_id: no namespace outlives a start of the machine,
+	// but its numbers come again.
+	Boot string `json:"boot"`
 }
 
 func (p place) id() sys.NamespaceID { return sys.NamespaceID{Dev: p.Dev, Ino: p.Ino} }
@@ -37,8 +41,12 @@ var errDead = errors.New("network namespace is gone")
 // placeOf finds a path for ns: the one that was said, if it is one, else a name
 // below /run/netns, else one of a process.
 func placeOf(ns *netns.Handle, said string) (place, error) {
-	p := place{Dev: ns.ID().Dev, Ino: ns.ID().Ino}
-	err := ns.Do(func() (err error) {
+	boot, err := bootID()
+	if err != nil {
+		return place{}, err
+	}
+	p := place{Dev: ns.ID().Dev, Ino: ns.ID().Ino, Boot: boot}
+	err = ns.Do(func() (err error) {
 		p.Cookie, err = sys.NamespaceCookie()
 		return err
 	})
@@ -65,6 +73,13 @@ func placeOf(ns *netns.Handle, said string) (place, error) {
 // place that is returned. errDead when there is none; any other error when it
 // can't be told.
 func (p place) open() (*netns.Handle, place, error) {
+	boot, err := bootID()
+	if err != nil {
+		return nil, p, err
+	}
+	if boot != p.Boot {
+		return nil, p, fmt.Errorf("%v: the machine was started anew: %w", p, errDead)
+	}
 	var doubt error
 	for path := range paths(p.Path, p.id()) {
 		h, err := netns.Open(path)
@@ -101,6 +116,11 @@ func (p place) is(h *netns.Handle) (bool, error) {
 		return err
 	})
 	return err == nil && cookie == p.Cookie, err
+}
+
+func bootID() (string, error) {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(b)), err
 }
 
 // paths yields the paths at which the namespace may be found. Processes are gone

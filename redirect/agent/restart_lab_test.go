@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,10 +69,16 @@ func crash(t *testing.T, phase agent.Phase, table bool) (cfg agent.Config, path 
 		command(t, "ip", "netns", "exec", base(path), "nft", "delete", "table", "inet", "sluice")
 	}
 	// An agent that was killed leaves its sockets' files, and half a state file.
-	for _, name := range []string{a.cfg.ZDSSocket, a.cfg.EnrollSocket, filepath.Join(a.cfg.StateDir, "pods", ".new-1")} {
-		if err := os.WriteFile(name, []byte(`{"version`), 0o600); err != nil {
+	for _, name := range []string{a.cfg.ZDSSocket, a.cfg.EnrollSocket} {
+		l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Net: "unixpacket", Name: name})
+		if err != nil {
 			t.Fatal(err)
 		}
+		l.SetUnlinkOnClose(false)
+		l.Close()
+	}
+	if err := os.WriteFile(filepath.Join(a.cfg.StateDir, "pods", ".new-1"), []byte(`{"version`), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	return a.cfg, path
 }
@@ -212,6 +219,7 @@ func TestLabOtherNamespaceAtStart(t *testing.T) {
 		"device": func(place map[string]any) { place["dev"] = place["dev"].(float64) + 1 },
 		// The kernel gives inode numbers again at once; the cookie tells.
 		"cookie": func(place map[string]any) { place["cookie"] = place["cookie"].(float64) + 1 },
+		"boot":   func(place map[string]any) { place["boot"] = "another" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg, path := crash(t, agent.Enrolled, true)
@@ -370,8 +378,8 @@ func TestLabSocketsThatCantBe(t *testing.T) {
 		change func(cfg *agent.Config, dir string)
 		want   string
 	}{
-		{"proxies", func(c *agent.Config, dir string) { c.ZDSSocket = dir }, "socket for proxies"},
-		{"enrolment", func(c *agent.Config, dir string) { c.EnrollSocket = dir }, "enrolment socket"},
+		{"proxies", func(c *agent.Config, dir string) { c.ZDSSocket = dir }, "no socket"},
+		{"enrolment", func(c *agent.Config, dir string) { c.EnrollSocket = filepath.Join(dir, "full") }, "no socket"},
 		{"state", func(c *agent.Config, dir string) { c.StateDir = filepath.Join(dir, "full", "x") }, "full"},
 	} {
 		cfg := quick(t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -20,6 +21,9 @@ var ErrNoProxy = errors.New("no proxy is connected; start one (sluice run), then
 // maxLinks bounds the proxies that may be connected at once; there are two while
 // one takes over from the other.
 const maxLinks = 16
+
+// acceptPause is how long an accept that failed is left alone.
+const acceptPause = 200 * time.Millisecond
 
 // maxOrders bounds what waits for one proxy.
 const maxOrders = 100
@@ -64,7 +68,13 @@ func (s *server) accept(ctx context.Context) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("accept proxies: %w", err)
+			if errors.Is(err, net.ErrClosed) {
+				return fmt.Errorf("accept proxies: %w", err)
+			}
+			s.count(func(n *Stats) { n.AcceptErrors++ })
+			s.log.Error("accept proxies", "error", err) // no descriptors, most likely
+			pause(ctx, acceptPause)
+			continue
 		}
 		if err := s.admit(ctx, c); err != nil {
 			c.Close()
