@@ -72,9 +72,10 @@ layers:
 lab: build build-checked
 	$(AS_ROOT) env LAB_REQUIRED=1 $(GATE) -pass lab,plain $(GATEARGS)
 
-# The long forms of the lab tests; keep the output.
+# The long forms of tests; keep the output.
 soak: build build-checked
 	$(AS_ROOT) env LAB_REQUIRED=1 SLUICE_SOAK=1 $(GATE) -pass lab -timeout 2h $(GATEARGS)
+	SLUICE_SOAK=1 $(GO) test -v -timeout 2h ./dataplane/gcm
 
 fuzz-once:
 	$(GATE) -fuzz 3s
