@@ -29,7 +29,7 @@ type direction struct {
 	pipe     *splice.Pipe
 
 	bytes, spliced uint64
-	moved          time.Duration // when the last byte did
+	moved          time.Duration // when the last byte or FIN did
 	burst          int           // spliced since the source was empty
 	full, thin     uint8         // full reads in a row; bursts in a row that were short
 	splicing       bool
@@ -131,8 +131,8 @@ func (d *direction) count(n int) {
 
 // finish passes a FIN on. The last one of a flow is sent by closing.
 func (d *direction) finish() {
-	d.finished = true
 	p := d.pair
+	d.finished, d.moved = true, p.loop.Now() // the limit of a half-closed flow begins here
 	other := &p.up
 	if d == other {
 		other = &p.down
