@@ -113,6 +113,9 @@ func (m *Maker) open(f *sys.FD, kind Kind, family sys.Family) error {
 	if err := sys.SetNoDelay(f); err != nil {
 		return fmt.Errorf("TCP_NODELAY: %w", err)
 	}
+	if err := sys.SetUrgentInline(f); err != nil {
+		return fmt.Errorf("SO_OOBINLINE: %w", err)
+	}
 	if kind != Application {
 		if err := sys.SetTransparent(f, family); err != nil {
 			return fmt.Errorf("IP_TRANSPARENT: %w", err)

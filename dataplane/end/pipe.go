@@ -5,7 +5,9 @@ import (
 	"github.com/sluice-mesh/sluice/dataplane/sys"
 )
 
-// Fill moves what the socket has into the empty pipe p.
+// Fill moves what the socket has into the empty pipe p. It can't tell FIN from
+// urgent data with a FIN somewhere behind it (tcp_splice_read): Ended means that
+// Pull has to look.
 func (s *Socket) Fill(p *splice.Pipe) (n int, next Wait, err error) {
 	if !s.readable {
 		return 0, ForReadable, nil
@@ -18,7 +20,6 @@ func (s *Socket) Fill(p *splice.Pipe) (n int, next Wait, err error) {
 	case err != nil:
 		return 0, Ended, s.broken(err)
 	case n == 0:
-		s.readable = false
 		return 0, Ended, nil
 	}
 	return n, Nothing, nil
@@ -40,3 +41,7 @@ func (s *Socket) Drain(p *splice.Pipe) (n int, next Wait, err error) {
 	}
 	return n, Nothing, nil
 }
+
+// Urgent reports that urgent data is in the way: splice does not get past it, and
+// Pull does.
+func (s *Socket) Urgent() bool { return s.urgent }

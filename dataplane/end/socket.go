@@ -36,6 +36,7 @@ type Socket struct {
 	readable   bool // the kernel may have bytes, FIN or an error for us
 	writable   bool // the kernel may take bytes
 	shut       bool // the peer's FIN was announced: reading goes on until it is read
+	urgent     bool // urgent data was announced: a read stops at it, whatever follows
 	ended      bool // Ended was told, or the FIN was read and ours is sent
 	waiting    bool // somebody was refused room and waits for Writable
 	finishing  bool // a FIN follows held
@@ -76,8 +77,9 @@ func (s *Socket) Ready(bits sys.Bits) {
 		s.lastWords()
 		return
 	}
-	if bits&(sys.Readable|sys.PeerShut|sys.HungUp) != 0 {
+	if bits&(sys.Readable|sys.Urgent|sys.PeerShut|sys.HungUp) != 0 {
 		s.readable = true
+		s.urgent = s.urgent || bits&sys.Urgent != 0
 		s.shut = s.shut || bits&(sys.PeerShut|sys.HungUp) != 0
 	}
 	if bits&sys.Writable != 0 && !s.writable {
@@ -160,7 +162,7 @@ func (s *Socket) Pull(dst Sink, budget int) (n int, next Wait, err error) {
 	}
 	switch {
 	case err == sys.EAGAIN:
-		s.readable = false
+		s.readable, s.urgent = false, false
 		return 0, ForReadable, nil
 	case err != nil:
 		return 0, Ended, s.broken(err)
@@ -169,8 +171,9 @@ func (s *Socket) Pull(dst Sink, budget int) (n int, next Wait, err error) {
 		return 0, Ended, nil
 	}
 	// A read that came back short emptied the socket: what comes later is a
-	// new edge. Unless FIN was announced already: that is no new edge.
-	if n < want && !s.shut {
+	// new edge. Unless FIN was announced already, which is no new edge, or
+	// urgent data, at which it stopped.
+	if n < want && !s.shut && !s.urgent {
 		s.readable = false
 	}
 	return n, Nothing, dst.Commit(n)

@@ -102,6 +102,7 @@ func (n *Listener) open() (err error) {
 		{"IP_TRANSPARENT (needs CAP_NET_ADMIN)", false, func() error { return sys.SetTransparent(&n.fd, n.family) }},
 		{"SO_REUSEADDR", false, func() error { return sys.SetReuseAddr(&n.fd) }},
 		{"SO_REUSEPORT", o.NoReuse, func() error { return sys.SetReusePort(&n.fd) }},
+		{"SO_OOBINLINE", false, func() error { return sys.SetUrgentInline(&n.fd) }},
 		{"TCP_NODELAY", false, func() error { return sys.SetNoDelay(&n.fd) }},
 		{"keepalive", o.Keepalive.Idle == 0, func() error { return sys.SetKeepalive(&n.fd, o.Keepalive) }},
 		{"congestion control " + o.Congestion, o.Congestion == "", func() error { return sys.SetCongestion(&n.fd, o.Congestion) }},

@@ -9,7 +9,7 @@ import (
 // promote has this direction spliced from now on, if both ends are sockets, as
 // soon as nothing is held: bytes must not overtake each other.
 func (d *direction) promote() {
-	if d.pair.cfg.NoSplice || d.src.Socket() == nil || d.dst.Socket() == nil || d.dst.Unsent() > 0 {
+	if d.pair.cfg.NoSplice || d.src.Socket() == nil || d.dst.Socket() == nil || d.dst.Unsent() > 0 || d.src.Socket().Urgent() {
 		return
 	}
 	d.splicing, d.full, d.thin, d.burst = true, 0, 0, 0
@@ -40,6 +40,10 @@ func (d *direction) judge() {
 // the sink. The pipe goes back the moment it is empty.
 func (d *direction) spliceOnce() (int, end.Wait, error) {
 	l := d.pair.loop
+	if d.pipe == nil && d.src.Socket().Urgent() {
+		d.demote()
+		return 0, end.Nothing, nil
+	}
 	if d.pipe == nil {
 		pipe := l.Pipes.Get()
 		if pipe == nil {
@@ -50,8 +54,12 @@ func (d *direction) spliceOnce() (int, end.Wait, error) {
 		n, next, err := d.src.Socket().Fill(pipe)
 		if err != nil || next != end.Nothing {
 			l.Pipes.Put(pipe)
-			if next == end.ForReadable {
+			switch next {
+			case end.ForReadable:
 				d.judge()
+			case end.Ended:
+				d.splicing = false // copying knows whether that is a FIN
+				next = end.Nothing
 			}
 			return 0, next, err
 		}

@@ -14,6 +14,7 @@ type Bits uint32
 const (
 	Readable Bits = unix.EPOLLIN
 	Writable Bits = unix.EPOLLOUT
+	Urgent   Bits = unix.EPOLLPRI   // urgent data is among what can be read
 	PeerShut Bits = unix.EPOLLRDHUP // the peer sent FIN
 	HungUp   Bits = unix.EPOLLHUP   // both directions are shut
 	Failed   Bits = unix.EPOLLERR   // SocketError tells
@@ -21,7 +22,7 @@ const (
 )
 
 // Stream is what a connected socket is watched for, once and for ever.
-const Stream = Readable | Writable | PeerShut | Edge
+const Stream = Readable | Writable | Urgent | PeerShut | Edge
 
 // An Event is one readiness report.
 type Event struct{ raw unix.EpollEvent }

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -18,7 +19,8 @@ type TCPOptions struct {
 }
 
 // TCPPair makes a TCP connection over loopback. near is for the code under test:
-// non-blocking and without delay, as the proxy's sockets are. far is for the test, with a deadline of
+// non-blocking, without delay and with urgent data in its place, as the proxy's
+// sockets are. far is for the test, with a deadline of
 // Wait. Both ends run a congestion control without pacing, whatever the host's
 // is. What is left of both is closed when the test ends.
 func TCPPair(t testing.TB, opts TCPOptions) (far *net.TCPConn, near *sys.FD) {
@@ -31,8 +33,8 @@ func TCPPair(t testing.TB, opts TCPOptions) (far *net.TCPConn, near *sys.FD) {
 		t.Fatalf("testkit: socket: %v", err)
 	}
 	tune(t, near, opts.NearBuffers, opts.NearBuffers)
-	if err := sys.SetNoDelay(near); err != nil {
-		t.Fatalf("testkit: TCP_NODELAY: %v", err)
+	if err := errors.Join(sys.SetNoDelay(near), sys.SetUrgentInline(near)); err != nil {
+		t.Fatalf("testkit: options: %v", err)
 	}
 	to := l.Addr().(*net.TCPAddr).AddrPort()
 	if err := sys.Connect(near, to); err != nil && err != sys.EINPROGRESS {
