@@ -35,18 +35,18 @@ type Dialed interface{ Dialed(err error) }
 // value is idle.
 type Dialing struct {
 	loop     *loop.Loop
-	sock     *end.Socket
 	result   Dialed
-	timer    loop.Timer
+	timer    *loop.Timer   // its owner's
 	deadline time.Duration // by the loop's clock
 	silent   bool          // the timer is for ErrSilent
 }
 
 // Start connects sock, which was set up and perhaps bound, to to, and registers
 // it on l. patience is how long it may take; silence, if not 0, how long
-// without any answer before ErrSilent. An error that comes at once is returned,
+// without any answer before ErrSilent; timer is the caller's, borrowed until the
+// end of the connect. An error that comes at once is returned,
 // and Dialed is not called.
-func (d *Dialing) Start(l *loop.Loop, sock *end.Socket, to netip.AddrPort, patience, silence time.Duration, result Dialed) error {
+func (d *Dialing) Start(l *loop.Loop, sock *end.Socket, to netip.AddrPort, patience, silence time.Duration, timer *loop.Timer, result Dialed) error {
 	l.Metrics.Inc(metric.Dials)
 	if err := sys.Connect(sock.FD(), to); err != nil && err != sys.EINPROGRESS {
 		return err
@@ -54,23 +54,23 @@ func (d *Dialing) Start(l *loop.Loop, sock *end.Socket, to netip.AddrPort, patie
 	if err := sock.Register(l, end.Server, d, false); err != nil {
 		return err
 	}
-	d.wait(l, sock, l.Now()+patience, silence, result)
+	d.wait(l, l.Now()+patience, silence, timer, result)
 	return nil
 }
 
-// Resume goes on with a connect that was frozen with left to go; sock was
+// Resume goes on with a connect that was frozen with left to go; its socket was
 // registered with d as its peer.
-func (d *Dialing) Resume(l *loop.Loop, sock *end.Socket, left time.Duration, result Dialed) {
-	d.wait(l, sock, l.Now()+left, 0, result)
+func (d *Dialing) Resume(l *loop.Loop, left time.Duration, timer *loop.Timer, result Dialed) {
+	d.wait(l, l.Now()+left, 0, timer, result)
 }
 
-func (d *Dialing) wait(l *loop.Loop, sock *end.Socket, deadline, silence time.Duration, result Dialed) {
-	d.loop, d.sock, d.result, d.deadline = l, sock, result, deadline
+func (d *Dialing) wait(l *loop.Loop, deadline, silence time.Duration, timer *loop.Timer, result Dialed) {
+	d.loop, d.timer, d.result, d.deadline = l, timer, result, deadline
 	d.silent = silence > 0
 	if !d.silent {
 		silence = deadline - l.Now()
 	}
-	l.Arm(&d.timer, silence, d)
+	l.Arm(d.timer, silence, d)
 }
 
 // Left is how much of its time the connect still has.
@@ -79,7 +79,7 @@ func (d *Dialing) Left() time.Duration { return max(0, d.deadline-d.loop.Now()) 
 // Stop forgets the connect; the session closes the socket.
 func (d *Dialing) Stop() {
 	if d.loop != nil {
-		d.loop.Disarm(&d.timer)
+		d.loop.Disarm(d.timer)
 		d.loop = nil
 	}
 }

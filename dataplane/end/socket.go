@@ -29,7 +29,6 @@ type Socket struct {
 	fd   sys.FD
 	tok  loop.Token
 	held *buf.Block
-	room [1][]byte // what Room returns
 
 	side       Side
 	registered bool
@@ -197,9 +196,7 @@ func (s *Socket) Room(max int) [][]byte {
 		s.waiting = true
 		return nil
 	}
-	b := s.loop.Scratch()
-	s.room[0] = b[:min(max, len(b))]
-	return s.room[:]
+	return s.loop.Room(max)
 }
 
 // Commit writes the first n bytes of the loop's block straight out, and keeps

@@ -44,18 +44,17 @@ type Counts struct {
 
 // A Record is what is written about a flow when it has ended.
 type Record struct {
-	ID             uint64
-	Tuple          Tuple
-	Upstream       netip.AddrPort // where it was dialled to; zero when it was not
-	Source         netip.AddrPort // the address that the dialled side sees, as far as it was chosen
-	Path           Path
-	Verdict        VerdictKind
-	Reason         CloseReason
-	Errno          uintptr // the kernel error behind Reason; 0 when there is none
-	Counts         Counts
-	OpenedUnixNano int64
-	AgeNano        int64
-	Pod            *Pod
+	ID       uint64
+	Tuple    Tuple
+	Upstream netip.AddrPort // where it was dialled to; zero when it was not
+	Source   netip.AddrPort // the address that the dialled side sees, as far as it was chosen
+	Path     Path
+	Verdict  VerdictKind
+	Reason   CloseReason
+	Errno    uintptr // the kernel error behind Reason; 0 when there is none
+	Counts   Counts
+	AgeNano  int64
+	Pod      *Pod
 }
 
 // A Pod names the enrolled pod that a flow belongs to; immutable.

@@ -53,27 +53,28 @@ type Loop struct {
 	done   chan struct{}
 
 	// Owned by Run's thread; methods that touch these call onLoop.
-	Metrics metric.Set
-	Blocks  *buf.Pool
-	Pipes   *splice.Pool
-	Vec     sys.Vec
-	scratch *buf.Block // lent to whoever reads, for the length of one call
-	tid     int
-	slots   []slot // index is the low half of a Token
-	unused  []uint32
-	events  []sys.Event
-	pending []sys.Event // what is left of events in this turn
-	again   []Runner
-	running []Runner // of which the first ran have been run
-	ran     int
-	flushes []Runner
-	timers  wheel
-	calls   []Call        // taken from posted
-	spare   []Call        // the list that posted is swapped with
-	now     time.Duration // since started
-	serving any           // what a panic is blamed on
-	stopped bool
-	locals  map[any]any
+	Metrics  metric.Set
+	Blocks   *buf.Pool
+	Pipes    *splice.Pool
+	Vec      sys.Vec
+	scratch  *buf.Block // lent to whoever reads, for the length of one call
+	room     [1][]byte  // what Room returns
+	tid      int
+	slots    []*[slotPage]slot // index is the low half of a Token
+	freeSlot uint32
+	events   []sys.Event
+	pending  []sys.Event // what is left of events in this turn
+	again    []Runner
+	running  []Runner // of which the first ran have been run
+	ran      int
+	flushes  []Runner
+	timers   wheel
+	calls    []Call        // taken from posted
+	spare    []Call        // the list that posted is swapped with
+	now      time.Duration // since started
+	serving  any           // what a panic is blamed on
+	stopped  bool
+	locals   map[any]any
 
 	started time.Time
 
@@ -124,7 +125,8 @@ func New(id int, cfg Config) (*Loop, error) {
 		return nil, fmt.Errorf("eventfd: %w", err)
 	}
 	// Slot 0 is the eventfd's.
-	l.slots = append(l.slots, slot{src: (*waker)(l)})
+	l.morePages()
+	l.slot(0).src = (*waker)(l)
 	if err = l.poller.Add(&l.wake, sys.Readable|sys.Edge, 0); err != nil {
 		return nil, fmt.Errorf("watch eventfd: %w", err)
 	}
@@ -144,6 +146,13 @@ func (l *Loop) Now() time.Duration { return l.now }
 
 // Scratch lends the loop's block: for one call, to one caller.
 func (l *Loop) Scratch() []byte { return l.scratch.Free() }
+
+// Room lends the first max bytes of the same block, as a list of one.
+func (l *Loop) Room(max int) [][]byte {
+	b := l.scratch.Free()
+	l.room[0] = b[:min(max, len(b))]
+	return l.room[:]
+}
 
 // Flows is how many flows live here; from anywhere.
 func (l *Loop) Flows() int { return int(l.flows.Load()) }

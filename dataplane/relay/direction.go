@@ -24,21 +24,36 @@ const (
 // Invariant: pipe is not nil exactly while bytes are in it, between calls. A
 // direction that is spliced holds nothing in dst, and the other way round.
 type direction struct {
-	pair     *Pair
-	src, dst end.End
-	pipe     *splice.Pipe
+	pair *Pair
+	pipe *splice.Pipe
 
 	bytes, spliced uint64
 	moved          time.Duration // when the last byte or FIN did
-	burst          int           // spliced since the source was empty
 	full, thin     uint8         // full reads in a row; bursts in a row that were short
 	splicing       bool
-	finished       bool // FIN was read and passed on
-	queued         bool // in the loop's run-again queue
+	finished       bool   // FIN was read and passed on
+	queued         bool   // in the loop's run-again queue
+	burst          uint16 // spliced since the source was empty; stops at the largest
+}
+
+// src is the end that is read from.
+func (d *direction) src() end.End {
+	if d == &d.pair.up {
+		return d.pair.client
+	}
+	return d.pair.server
+}
+
+// dst is the end that is written to.
+func (d *direction) dst() end.End {
+	if d == &d.pair.up {
+		return d.pair.server
+	}
+	return d.pair.client
 }
 
 // done reports that nothing is left to be done for this direction.
-func (d *direction) done() bool { return d.finished && d.dst.Unsent() == 0 }
+func (d *direction) done() bool { return d.finished && d.dst().Unsent() == 0 }
 
 // Run goes on after the share of a turn was used up.
 func (d *direction) Run() {
@@ -93,7 +108,7 @@ func (d *direction) step() (int, end.Wait, error) {
 	if d.splicing {
 		return d.spliceOnce()
 	}
-	n, next, err := d.src.Pull(d.dst, buf.BlockBytes)
+	n, next, err := d.src().Pull(d.dst(), buf.BlockBytes)
 	if n > 0 && !d.pair.closed { // else they were refused, and that ended the pair
 		d.count(n)
 		d.pair.loop.Metrics.Add(metric.CopiedBytes, uint64(n))
@@ -137,10 +152,10 @@ func (d *direction) finish() {
 	if d == other {
 		other = &p.down
 	}
-	if other.done() && d.dst.Unsent() == 0 {
+	if other.done() && d.dst().Unsent() == 0 {
 		p.settle()
 		return
 	}
-	d.dst.Finish(flow.CloseEOF)
+	d.dst().Finish(flow.CloseEOF)
 	p.watch()
 }

@@ -40,33 +40,46 @@ type Pair struct {
 	result Relayed
 
 	client, server end.End
-	up, down       direction // client to server, and back
-	atClient       edge      // what the client's end is told
-	atServer       edge
+	up, down       direction  // client to server, and back
 	timer          loop.Timer // idle and half-close
 	closed         bool
 }
 
-// edge tells the pair which of its ends speaks: in is the direction that reads
-// from it, out the one that writes to it.
-type edge struct {
-	pair    *Pair
-	in, out *direction
+// What an end tells the pair says which of the two it is by its type: a flow is
+// not one byte larger for it.
+type (
+	clientPeer Pair
+	serverPeer Pair
+)
+
+func (c *clientPeer) Readable() { (*Pair)(c).up.pump() }
+func (s *serverPeer) Readable() { (*Pair)(s).down.pump() }
+
+func (c *clientPeer) Writable() { (*Pair)(c).writable(&c.down) }
+func (s *serverPeer) Writable() { (*Pair)(s).writable(&s.up) }
+
+func (c *clientPeer) Ended(why flow.CloseReason, err error) { (*Pair)(c).ended(&c.up, why, err) }
+func (s *serverPeer) Ended(why flow.CloseReason, err error) { (*Pair)(s).ended(&s.down, why, err) }
+
+// Panicked ends the flow.
+func (c *clientPeer) Panicked(v any) { (*Pair)(c).Panicked(v) }
+
+// Panicked ends the flow.
+func (s *serverPeer) Panicked(v any) { (*Pair)(s).Panicked(v) }
+
+// writable goes on with the direction that writes to the end which has room.
+func (p *Pair) writable(out *direction) {
+	out.pump()
+	p.settle()
 }
 
-func (e *edge) Readable() { e.in.pump() }
-
-func (e *edge) Writable() {
-	e.out.pump()
-	e.pair.settle()
-}
-
-// Ended passes on what the end had received before it broke, then the reset.
-func (e *edge) Ended(why flow.CloseReason, err error) {
+// ended passes on what an end had received before it broke, by the direction
+// that reads from it, then the reset.
+func (p *Pair) ended(in *direction, why flow.CloseReason, err error) {
 	if why != flow.ClosePanic {
-		e.in.lastWords()
+		in.lastWords()
 	}
-	e.pair.abort(why, err)
+	p.abort(why, err)
 }
 
 // Join takes both ends and starts to move what they have. Counts go on from
@@ -81,13 +94,10 @@ func (p *Pair) Join(l *loop.Loop, cfg *Config, client, server end.End, result Re
 func (p *Pair) wire(l *loop.Loop, cfg *Config, client, server end.End, result Relayed) {
 	p.loop, p.cfg, p.result = l, cfg, result
 	p.client, p.server = client, server
-	p.up.pair, p.up.src, p.up.dst = p, client, server
-	p.down.pair, p.down.src, p.down.dst = p, server, client
+	p.up.pair, p.down.pair = p, p
 	p.up.moved, p.down.moved = l.Now(), l.Now()
-	p.atClient = edge{p, &p.up, &p.down}
-	p.atServer = edge{p, &p.down, &p.up}
-	client.Attach(&p.atClient)
-	server.Attach(&p.atServer)
+	client.Attach((*clientPeer)(p))
+	server.Attach((*serverPeer)(p))
 	p.watch()
 }
 

@@ -1,6 +1,8 @@
 package relay
 
 import (
+	"math"
+
 	"github.com/sluice-mesh/sluice/dataplane/buf"
 	"github.com/sluice-mesh/sluice/dataplane/end"
 	"github.com/sluice-mesh/sluice/dataplane/metric"
@@ -9,7 +11,7 @@ import (
 // promote has this direction spliced from now on, if both ends are sockets, as
 // soon as nothing is held: bytes must not overtake each other.
 func (d *direction) promote() {
-	if d.pair.cfg.NoSplice || d.src.Socket() == nil || d.dst.Socket() == nil || d.dst.Unsent() > 0 || d.src.Socket().Urgent() {
+	if d.pair.cfg.NoSplice || d.src().Socket() == nil || d.dst().Socket() == nil || d.dst().Unsent() > 0 || d.src().Socket().Urgent() {
 		return
 	}
 	d.splicing, d.full, d.thin, d.burst = true, 0, 0, 0
@@ -40,7 +42,7 @@ func (d *direction) judge() {
 // the sink. The pipe goes back the moment it is empty.
 func (d *direction) spliceOnce() (int, end.Wait, error) {
 	l := d.pair.loop
-	if d.pipe == nil && d.src.Socket().Urgent() {
+	if d.pipe == nil && d.src().Socket().Urgent() {
 		d.demote()
 		return 0, end.Nothing, nil
 	}
@@ -51,7 +53,7 @@ func (d *direction) spliceOnce() (int, end.Wait, error) {
 			d.demote()
 			return 0, end.Nothing, nil
 		}
-		n, next, err := d.src.Socket().Fill(pipe)
+		n, next, err := d.src().Socket().Fill(pipe)
 		if err != nil || next != end.Nothing {
 			l.Pipes.Put(pipe)
 			switch next {
@@ -63,11 +65,11 @@ func (d *direction) spliceOnce() (int, end.Wait, error) {
 			}
 			return 0, next, err
 		}
-		d.burst += n
+		d.burst = uint16(min(int(d.burst)+n, math.MaxUint16))
 		d.pipe = pipe
 		l.Metrics.Move(metric.PipesInUse, 1)
 	}
-	n, next, err := d.dst.Socket().Drain(d.pipe)
+	n, next, err := d.dst().Socket().Drain(d.pipe)
 	if d.pair.closed {
 		return 0, next, err // and the pipe is gone
 	}

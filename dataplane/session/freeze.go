@@ -58,16 +58,15 @@ func (s *Session) freeze() *Frozen {
 	if s.retried {
 		flags |= flagRetried
 	}
-	if s.verdict.Application {
+	if s.application {
 		flags |= flagApplication
 	}
 	b := []byte{sessionVersion, byte(s.state), byte(s.path), flags}
 	b = binary.AppendUvarint(b, s.id)
-	b = binary.AppendUvarint(b, uint64(s.opened))
 	b = binary.AppendUvarint(b, uint64(s.loop.Now()-s.began))
 	b = flow.AppendAddr(b, s.tuple.Client)
 	b = flow.AppendAddr(b, s.tuple.Dst)
-	b = flow.AppendAddr(b, s.verdict.To)
+	b = flow.AppendAddr(b, s.to)
 	b = flow.AppendAddr(b, s.source)
 	var fds []*sys.FD
 	if s.state == dialing {
@@ -135,14 +134,13 @@ func (t *thawing) admit(p *Pod, to *loop.Loop) error {
 	}
 	flags := d.Byte()
 	s.retried = flags&flagRetried != 0
-	s.id, s.opened = d.Uint(), int64(d.Uint())
+	s.id = d.Uint()
 	s.began = -time.Duration(d.Uint()) // its age, until the loop's clock is known
 	s.tuple = flow.Tuple{Client: d.Addr(), Dst: d.Addr()}
-	s.verdict = flow.Verdict{Kind: flow.Direct, To: d.Addr(), Application: flags&flagApplication != 0}
-	s.source = d.Addr()
-	s.verdict.Source = s.source.Addr()
+	s.verdict, s.application = flow.Direct, flags&flagApplication != 0
+	s.to, s.source = d.Addr(), d.Addr()
 	leased := flags&flagLeased != 0
-	if !s.tuple.Client.IsValid() || !s.tuple.Dst.IsValid() || !s.verdict.To.IsValid() || leased && !s.source.IsValid() {
+	if !s.tuple.Client.IsValid() || !s.tuple.Dst.IsValid() || !s.to.IsValid() || leased && !s.source.IsValid() {
 		d.Fail("missing address")
 	}
 	if d.Err() != nil {
@@ -150,7 +148,7 @@ func (t *thawing) admit(p *Pod, to *loop.Loop) error {
 		return d.Err()
 	}
 	t.s = s
-	if s.verdict.Application {
+	if s.application {
 		p.ports.Hold(s.tuple.Client, s.tuple.Dst)
 		s.held = true
 	}
@@ -178,7 +176,7 @@ func (t *thawing) resume() error {
 			}
 		}
 		if err == nil {
-			s.dialing.Resume(s.loop, &s.server, left, s)
+			s.dialing.Resume(s.loop, left, &s.timer, s)
 		}
 	} else if err = s.pair.Thaw(d, t.fds, s.loop, &s.pod.env.Relay, &s.client, &s.server, s); err == nil {
 		s.armKeepalive()

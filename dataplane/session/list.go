@@ -29,7 +29,7 @@ func Here(l *loop.Loop, limit int) []flow.Info {
 
 func (s *Session) info() flow.Info {
 	i := flow.Info{
-		ID: s.id, Pod: s.pod.Info, Path: s.path, Tuple: s.tuple, Upstream: s.verdict.To, Source: s.source,
+		ID: s.id, Pod: s.pod.Info, Path: s.path, Tuple: s.tuple, Upstream: s.to, Source: s.source,
 		State: s.state.String(), Loop: s.loop.ID(), Age: s.loop.Now() - s.began, Counts: s.pair.Counts(),
 	}
 	i.UpSplicing, i.DownSplicing = s.pair.Splicing()

@@ -28,8 +28,9 @@ func (r *rebinding) Call() {
 	s := r.s
 	p := s.pod
 	old := s.source
+	v := flow.Verdict{Kind: s.verdict, To: s.to, Source: old.Addr(), Application: true}
 	// The old port stays taken until there is a new one, so that they differ.
-	if r.source, _, r.why, r.err = p.bind(&r.fd, s.tuple, s.verdict); r.why == flow.Open {
+	if r.source, _, r.why, r.err = p.bind(&r.fd, s.tuple, v); r.why == flow.Open {
 		p.ports.Release(old, s.tuple.Dst)
 	}
 	r.back = true
@@ -49,7 +50,7 @@ func (r *rebinding) resume() {
 	switch {
 	case s.why != flow.Open:
 		_ = r.fd.Close()
-		s.complete(s.why, s.errno)
+		s.complete(s.why, sys.Errno(s.errno))
 	case r.why != flow.Open:
 		s.state = dialing
 		s.finish(r.why, r.err)

@@ -20,11 +20,10 @@ func (s *Session) record() {
 	if s.began > 0 {
 		age = l.Now() - s.began
 	}
-	upstream := s.verdict.To
 	if !ring.put(flow.Record{
-		ID: s.id, Tuple: s.tuple, Upstream: upstream, Source: s.source, Path: s.path,
-		Verdict: s.verdict.Kind, Reason: s.why, Errno: uintptr(s.errno), Counts: s.pair.Counts(),
-		OpenedUnixNano: s.opened, AgeNano: int64(age), Pod: s.pod.Info,
+		ID: s.id, Tuple: s.tuple, Upstream: s.to, Source: s.source, Path: s.path,
+		Verdict: s.verdict, Reason: s.why, Errno: uintptr(s.errno), Counts: s.pair.Counts(),
+		AgeNano: int64(age), Pod: s.pod.Info,
 	}) {
 		l.Metrics.Inc(metric.LogDropped)
 	}

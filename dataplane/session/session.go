@@ -40,31 +40,35 @@ func (s state) String() string {
 	return [...]string{"free", "moving", "dialing", "returning", "relaying", "closing", "releasing"}[s]
 }
 
-// Session is one flow. When it has ended it is used again, by the same pod.
+// Session is one flow. When it has ended it is used again, by the same pod. There
+// are as many as there are idle flows, so its fields are in the order that makes
+// it small.
 type Session struct {
 	// Fixed while the flow lives, but for source, which a rebinding changes.
-	pod     *Pod
-	loop    *loop.Loop // where the flow lives from its move on
-	id      uint64
-	tuple   flow.Tuple
-	verdict flow.Verdict
-	source  netip.AddrPort // what the server's side was bound to; port 0 when the kernel chose
-	path    flow.Path
-	leased  bool          // source is noted in the pod's table of ports
-	held    bool          // so is the client's half
-	opened  int64         // Unix time in ns
-	began   time.Duration // by the loop's clock
+	pod    *Pod
+	loop   *loop.Loop // where the flow lives from its move on
+	id     uint64
+	tuple  flow.Tuple
+	to     netip.AddrPort // where it is dialled to
+	source netip.AddrPort // what the server's side was bound to; port 0 when the kernel chose
+	began  time.Duration  // by the loop's clock; 0 before its move
+
+	path        flow.Path
+	verdict     flow.VerdictKind
+	application bool // the flow goes to the pod's own application
+	leased      bool // source is noted in the pod's table of ports
+	held        bool // so is the client's half
 
 	// Owned by the loop that state says.
 	state   state
 	retried bool             // another source port was asked for
 	why     flow.CloseReason // Open until the flow has ended
-	errno   sys.Errno
+	errno   uint16           // of the kernel, behind why
 	client  end.Socket
 	server  end.Socket
 	dialing dial.Dialing
 	pair    relay.Pair
-	timer   loop.Timer // keepalive of the server's side
+	timer   loop.Timer // of the dial; then keepalive of the server's side
 
 	next, prev *Session // among the flows of its loop
 }
@@ -73,15 +77,15 @@ type Session struct {
 func (s *Session) begin(path flow.Path, t flow.Tuple) {
 	p := s.pod
 	s.path, s.tuple, s.loop = path, t, p.home
-	s.opened = time.Now().UnixNano()
 	s.id = local(p.home).nextID(p.home)
 	p.home.Metrics.Opened[path]++
-	s.verdict = p.env.Route(path, t, p.Addrs())
-	if s.verdict.Kind != flow.Direct {
-		s.refuse(s.verdict.Why, nil)
+	v := p.env.Route(path, t, p.Addrs())
+	s.verdict, s.application, s.to = v.Kind, v.Application, v.To
+	if v.Kind != flow.Direct {
+		s.refuse(v.Why, nil)
 		return
 	}
-	if s.verdict.Application {
+	if v.Application {
 		p.ports.Hold(t.Client, t.Dst)
 		s.held = true
 	}
@@ -89,7 +93,7 @@ func (s *Session) begin(path flow.Path, t flow.Tuple) {
 		why flow.CloseReason
 		err error
 	)
-	if s.source, s.leased, why, err = p.bind(s.server.FD(), t, s.verdict); why != flow.Open {
+	if s.source, s.leased, why, err = p.bind(s.server.FD(), t, v); why != flow.Open {
 		s.refuse(why, err)
 		return
 	}
@@ -108,7 +112,7 @@ func (s *Session) begin(path flow.Path, t flow.Tuple) {
 
 // refuse ends a flow that never left its home loop: the client gets a reset.
 func (s *Session) refuse(why flow.CloseReason, err error) {
-	s.why, s.errno = why, sys.ErrnoOf(err)
+	s.why, s.errno = why, uint16(sys.ErrnoOf(err))
 	sys.Reset(s.client.FD())
 	_ = s.server.FD().Close()
 	s.record()
@@ -143,7 +147,7 @@ func (s *Session) start() {
 // connect dials; silence is how long without an answer before another source
 // port is tried, 0 means never.
 func (s *Session) connect(silence time.Duration) {
-	if err := s.dialing.Start(s.loop, &s.server, s.verdict.To, s.pod.env.Patience, silence, s); err != nil {
+	if err := s.dialing.Start(s.loop, &s.server, s.to, s.pod.env.Patience, silence, &s.timer, s); err != nil {
 		s.Dialed(err)
 	}
 }
@@ -210,7 +214,7 @@ func (s *Session) finish(why flow.CloseReason, err error) {
 	s.client.Finish(why)
 	s.server.Finish(why)
 	if s.state == returning {
-		s.why, s.errno = why, sys.ErrnoOf(err)
+		s.why, s.errno = why, uint16(sys.ErrnoOf(err))
 		return
 	}
 	s.complete(why, err)
@@ -219,7 +223,7 @@ func (s *Session) finish(why flow.CloseReason, err error) {
 // complete records the end of a flow whose sockets are closed, and hands it
 // back at the end of the turn, when nobody is inside it any more.
 func (s *Session) complete(why flow.CloseReason, err error) {
-	s.why, s.errno = why, sys.ErrnoOf(err)
+	s.why, s.errno = why, uint16(sys.ErrnoOf(err))
 	s.record()
 	s.leave()
 }
