@@ -144,11 +144,8 @@ func (c *chooser) pick(client uint16) uint16 {
 	return c.next&^1 | (client&1 ^ 1)
 }
 
-// dial starts a connect to to in the client's name, or in the pod's own.
-func (c *chooser) dial(f *sys.FD, client, to netip.AddrPort, app, own bool) error {
-	if err := sys.Socket(f, sys.IPv4); err != nil {
-		return err
-	}
+// options sets what a socket to the other side needs before it is bound.
+func options(f *sys.FD, app, own bool) error {
 	if err := sys.SetMark(f, sys.Mark); err != nil {
 		return err
 	}
@@ -156,38 +153,45 @@ func (c *chooser) dial(f *sys.FD, client, to netip.AddrPort, app, own bool) erro
 		return err
 	}
 	if own {
-		return sys.Connect(f, to)
+		return nil
 	}
 	if err := sys.SetTransparent(f, sys.IPv4); err != nil {
 		return err
 	}
-	if !app {
-		if err := sys.SetBindNoPort(f); err != nil {
-			return err
-		}
-		if err := sys.Bind(f, netip.AddrPortFrom(client.Addr(), 0)); err != nil {
-			return err
-		}
-		return sys.Connect(f, to)
+	if app {
+		return sys.SetReuseAddr(f)
 	}
-	if err := sys.SetReuseAddr(f); err != nil {
-		return err
-	}
+	return sys.SetBindNoPort(f)
+}
+
+// dial starts a connect to to in the client's name, or in the pod's own. A socket
+// keeps the port that it was bound to, so another port is another socket.
+func (c *chooser) dial(f *sys.FD, client, to netip.AddrPort, app, own bool) error {
 	for range portTries {
-		err := sys.Bind(f, netip.AddrPortFrom(client.Addr(), c.pick(client.Port())))
-		if err == sys.EADDRINUSE {
-			continue
-		}
-		if err != nil {
+		err := c.try(f, client, to, app, own)
+		if !app || own || err != sys.EADDRINUSE && err != sys.EADDRNOTAVAIL {
 			return err
 		}
-		// A tuple that is in use shows only here, and the socket keeps its port:
-		// another one is needed.
-		if err = sys.Connect(f, to); err != sys.EADDRNOTAVAIL {
-			return err
-		}
-		_ = f.Close()
-		return c.dial(f, client, to, app, own)
+		_ = f.Close() // the port is taken
 	}
 	return sys.EADDRINUSE
+}
+
+func (c *chooser) try(f *sys.FD, client, to netip.AddrPort, app, own bool) error {
+	if err := sys.Socket(f, sys.IPv4); err != nil {
+		return err
+	}
+	if err := options(f, app, own); err != nil {
+		return err
+	}
+	if !own {
+		var port uint16
+		if app {
+			port = c.pick(client.Port())
+		}
+		if err := sys.Bind(f, netip.AddrPortFrom(client.Addr(), port)); err != nil {
+			return err
+		}
+	}
+	return sys.Connect(f, to)
 }

@@ -106,43 +106,55 @@ func (n *naive) dial(client *net.TCPConn, port uint16) (*net.TCPConn, error) {
 		return nil, errors.Join(err, inner)
 	}
 	from := client.RemoteAddr().(*net.TCPAddr).AddrPort()
-	f := new(sys.FD)
-	defer f.Close()
-	n.mu.Lock()
-	err = n.ports.dial(f, from, to, port == n.cfg.App, n.cfg.Own)
-	n.mu.Unlock()
-	if err != nil && !errors.Is(err, sys.EINPROGRESS) {
-		return nil, err
+	for range portTries {
+		c, err := n.try(from, to, port == n.cfg.App)
+		if errors.Is(err, sys.EADDRINUSE) || errors.Is(err, sys.EADDRNOTAVAIL) {
+			continue // that port is taken
+		}
+		if err != nil {
+			return nil, err
+		}
+		return c.(*net.TCPConn), nil
 	}
-	return finishDial(f)
+	return nil, sys.EADDRINUSE
 }
 
-// finishDial waits for the connect and makes a connection of the standard library
-// of the socket.
-func finishDial(f *sys.FD) (*net.TCPConn, error) {
-	file := os.NewFile(uintptr(f.Take()), "dial") // non-blocking: it goes to the runtime's poller
-	raw, err := file.SyscallConn()
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
+// try dials from one source port.
+func (n *naive) try(from, to netip.AddrPort, app bool) (net.Conn, error) {
+	d := net.Dialer{KeepAlive: -1}
+	switch {
+	case n.cfg.Own:
+		d.Control = controlOwn
+	case app:
+		d.Control = controlApp
+	default:
+		d.Control = controlOut
 	}
-	var inner error
-	first := true
-	err = raw.Write(func(fd uintptr) bool {
-		if first { // not yet waited
-			first = false
-			return false
+	if !n.cfg.Own {
+		local := netip.AddrPortFrom(from.Addr(), 0)
+		if app {
+			n.mu.Lock()
+			local = netip.AddrPortFrom(from.Addr(), n.ports.pick(from.Port()))
+			n.mu.Unlock()
 		}
-		s := sys.NewFD(int(fd))
-		inner = sys.SocketError(s)
-		s.Take() // it stays the file's
-		return true
+		d.LocalAddr = net.TCPAddrFromAddrPort(local)
+	}
+	return d.Dial("tcp4", to.String())
+}
+
+// A rawConn is what a dialer lends before it binds: a syscall.RawConn.
+type rawConn interface{ Control(func(fd uintptr)) error }
+
+func controlOwn[C rawConn](_, _ string, raw C) error { return control(raw, false, true) }
+func controlApp[C rawConn](_, _ string, raw C) error { return control(raw, true, false) }
+func controlOut[C rawConn](_, _ string, raw C) error { return control(raw, false, false) }
+
+func control(raw rawConn, app, own bool) error {
+	var inner error
+	err := raw.Control(func(fd uintptr) {
+		f := sys.NewFD(int(fd))
+		inner = options(f, app, own)
+		f.Take() // it stays the dialer's
 	})
-	if err = errors.Join(err, inner); err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	c, err := net.FileConn(file)
-	if err = errors.Join(err, file.Close()); err != nil {
-		return nil, err
-	}
-	return c.(*net.TCPConn), nil
+	return errors.Join(err, inner)
 }

@@ -207,6 +207,7 @@ func (w *worker) receive(c *conn, ended bool) {
 // answered ends an exchange and begins what follows it.
 func (w *worker) answered(c *conn) {
 	now := w.clock.Now()
+	w.res.Answered++
 	if w.counted(c, now) {
 		w.res.Exchanges++
 		w.res.Bytes += int64(w.spec.Request + w.spec.Reply)

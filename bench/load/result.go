@@ -13,6 +13,7 @@ type Result struct {
 	Latency   Latency `json:"latency"`   // of exchanges; churn: from connect to the whole reply
 
 	// Of the whole run, warm-up and end included.
+	Answered int64            `json:"answered"` // exchanges
 	Sent     int64            `json:"sent"`
 	Received int64            `json:"received"` // all of them compared with the pattern
 	Errors   map[string]int64 `json:"errors"`   // by step and cause; never dropped
@@ -43,6 +44,7 @@ func (r *Result) add(o *Result) {
 	r.Exchanges += o.Exchanges
 	r.Opened += o.Opened
 	r.Unserved += o.Unserved
+	r.Answered += o.Answered
 	r.Sent += o.Sent
 	r.Received += o.Received
 	for k, v := range o.Errors {

@@ -76,6 +76,7 @@ type server struct {
 	engine   gnet.Engine
 	booted   bool
 	stopping bool
+	ended    int64 // connections
 	res      Result
 }
 
@@ -98,9 +99,30 @@ func (s *server) stopWith(ctx context.Context, stopped <-chan struct{}) {
 	booted, engine := s.booted, s.engine
 	s.mu.Unlock()
 	if booted {
+		s.drain(stopped)
 		grace, cancel := context.WithTimeout(context.Background(), stopGrace)
 		defer cancel()
 		_ = engine.Stop(grace) // Rotate returns in any case; what it reports is what counts
+	}
+}
+
+// drain waits until the connections have ended, which the client's side did
+// before it ended: what lies in buffers is still counted.
+func (s *server) drain(stopped <-chan struct{}) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		s.mu.Lock()
+		left := s.res.Opened - s.ended
+		s.mu.Unlock()
+		if left == 0 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-stopped:
+			return
+		}
 	}
 }
 
@@ -166,6 +188,9 @@ func (s *server) OnTraffic(c gnet.Conn) gnet.Action {
 
 // OnClose is told how a connection ended.
 func (s *server) OnClose(c gnet.Conn, err error) gnet.Action {
+	s.mu.Lock()
+	s.ended++
+	s.mu.Unlock()
 	f, ok := c.Context().(*flow)
 	if !ok || f.bad || f.closing {
 		return gnet.None

@@ -8,6 +8,10 @@ import (
 	"strings"
 )
 
+// rare calls per unit of work are left out of tables: they happen at the start,
+// or now and then; the samples have them.
+const rare = 0.05
+
 // CallTables writes which system calls each subject made per unit of work, for
 // every cell that was traced: the most frequent call first.
 func (r *Run) CallTables(w io.Writer, f Format) error {
@@ -48,8 +52,8 @@ func (r *Run) CallTables(w io.Writer, f Format) error {
 		p.printf("%s, path %s, mode %s: system calls per %s\n\n", cell.Scenario, cell.Path, cell.Mode, r.workOf(cell))
 		rows := [][]string{append([]string{"call"}, subjects[cell]...)}
 		for _, call := range calls {
-			if most(call) < 0.005 {
-				continue // a handful in the whole pass
+			if most(call) < rare {
+				continue
 			}
 			row := []string{call}
 			for _, name := range subjects[cell] {

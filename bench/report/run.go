@@ -8,6 +8,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,7 +73,10 @@ type Fault struct {
 
 // A Run is all that one call of the bench measured.
 type Run struct {
-	Facts   Facts    `json:"facts"`
+	Facts     Facts    `json:"facts"`
+	Scenarios []string `json:"scenarios"` // in the order in which to show them
+	Subjects  []string `json:"subjects"`
+
 	Samples []Sample `json:"samples"`
 	Faults  []Fault  `json:"faults,omitempty"`
 	Cut     string   `json:"cut,omitempty"` // why the run ended before its end
@@ -114,6 +118,13 @@ func Read(path string) (*Run, error) {
 
 // Merge adds the samples of other runs: rounds are numbered on.
 func (r *Run) Merge(o *Run) {
+	for _, l := range []struct{ to, from *[]string }{{&r.Scenarios, &o.Scenarios}, {&r.Subjects, &o.Subjects}} {
+		for _, name := range *l.from {
+			if !slices.Contains(*l.to, name) {
+				*l.to = append(*l.to, name)
+			}
+		}
+	}
 	next := 0
 	for _, s := range r.Samples {
 		next = max(next, s.Round+1)
@@ -128,8 +139,8 @@ func (r *Run) Merge(o *Run) {
 	}
 }
 
-// Cells lists the cells in the order in which they were first measured, with
-// their subjects in that order.
+// Cells lists what was measured, and the subjects of each cell, in the order of
+// the run's lists.
 func (r *Run) Cells() (cells []Key, subjects map[Key][]string) {
 	subjects = make(map[Key][]string)
 	for _, s := range r.Samples {
@@ -142,8 +153,15 @@ func (r *Run) Cells() (cells []Key, subjects map[Key][]string) {
 		}
 	}
 	slices.SortStableFunc(cells, func(a, b Key) int {
-		return strings.Compare(a.Scenario+"/"+a.Path+"/"+a.Mode, b.Scenario+"/"+b.Path+"/"+b.Mode)
+		return cmp.Or(
+			cmp.Compare(slices.Index(r.Scenarios, a.Scenario), slices.Index(r.Scenarios, b.Scenario)),
+			strings.Compare(a.Path+"/"+a.Mode, b.Path+"/"+b.Mode))
 	})
+	for _, list := range subjects {
+		slices.SortStableFunc(list, func(a, b string) int {
+			return cmp.Compare(slices.Index(r.Subjects, a), slices.Index(r.Subjects, b))
+		})
+	}
 	return cells, subjects
 }
 

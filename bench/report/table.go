@@ -134,12 +134,12 @@ func (r *Run) notes(p *printer, f Format) {
 	}
 }
 
-// faultLines groups equal faults.
+// faultLines groups equal faults of one subject in one place.
 func (r *Run) faultLines() []string {
 	count := make(map[string]int)
 	var order []string
 	for _, f := range r.Faults {
-		line := f.Key.String() + ": " + f.Error
+		line := fmt.Sprintf("%s, path %s, mode %s: %s", f.Subject, f.Path, f.Mode, f.Error)
 		if count[line] == 0 {
 			order = append(order, line)
 		}
@@ -147,9 +147,10 @@ func (r *Run) faultLines() []string {
 	}
 	for i, line := range order {
 		if n := count[line]; n > 1 {
-			order[i] = fmt.Sprintf("%s (%d times)", line, n)
+			order[i] = fmt.Sprintf("%s (%d measurements)", line, n)
 		}
 	}
+	slices.Sort(order)
 	return order
 }
 
