@@ -44,8 +44,8 @@ func (s *Socket) Freeze(b []byte, fds []*sys.FD) ([]byte, []*sys.FD) {
 }
 
 // Thaw reads what Freeze wrote into the empty s, takes fd, and registers the
-// socket on l. On error the socket is empty and fd closed.
-func (s *Socket) Thaw(d *flow.Decoder, fd *sys.FD, l *loop.Loop, peer Peer) error {
+// socket on l; connected says that its connection was up. On error the socket is empty and the connection reset.
+func (s *Socket) Thaw(d *flow.Decoder, fd *sys.FD, l *loop.Loop, peer Peer, connected bool) error {
 	fd.MoveTo(&s.fd)
 	d.Version("socket", socketVersion)
 	side := Side(d.Byte())
@@ -56,17 +56,20 @@ func (s *Socket) Thaw(d *flow.Decoder, fd *sys.FD, l *loop.Loop, peer Peer) erro
 	}
 	err := d.Err()
 	if err == nil {
-		err = s.Register(l, side, peer, false)
+		// The peer is told that it may write, in any case: it may have waited
+		// for that, or have bytes in a pipe. It does not have to wait for that.
+		err = s.Register(l, side, peer, connected && len(held) == 0)
+		s.waiting = true
 	}
 	if err != nil {
-		s.Close()
+		s.Finish(flow.CloseInternal)
 		return err
 	}
 	s.finishing, s.finished = flags&flagFinishing != 0, flags&flagFinished != 0
 	if len(held) > 0 {
 		s.held, err = l.Blocks.Get()
 		if err != nil {
-			s.Close()
+			s.Finish(flow.CloseInternal)
 			return err
 		}
 		s.held.Add(copy(s.held.Free(), held))

@@ -81,7 +81,7 @@ func (s *Socket) Ready(bits sys.Bits) {
 		s.urgent = s.urgent || bits&sys.Urgent != 0
 		s.shut = s.shut || bits&(sys.PeerShut|sys.HungUp) != 0
 	}
-	if bits&sys.Writable != 0 && !s.writable {
+	if bits&sys.Writable != 0 && (!s.writable || s.waiting) {
 		s.writable = true
 		if !s.flush() {
 			return

@@ -56,15 +56,15 @@ func (d *direction) freeze(b []byte, fds []*sys.FD) ([]byte, []*sys.FD) {
 }
 
 // Thaw reads what Freeze wrote and goes on with the flow on l, into ends that
-// are empty. It takes all of fds, also when it fails.
+// are empty. On error both connections are reset, and the caller closes what is
+// left of fds.
 func (p *Pair) Thaw(d *flow.Decoder, fds *sys.FDs, l *loop.Loop, cfg *Config, client, server *end.Socket, result Relayed) error {
 	d.Version("pair", pairVersion)
-	p.loop = l
-	if err := client.Thaw(d, fds.Next(), l, nil); err != nil {
+	if err := client.Thaw(d, fds.Next(), l, nil, true); err != nil {
 		return err
 	}
-	if err := server.Thaw(d, fds.Next(), l, nil); err != nil {
-		client.Close()
+	if err := server.Thaw(d, fds.Next(), l, nil, true); err != nil {
+		client.Finish(flow.CloseInternal)
 		return err
 	}
 	p.wire(l, cfg, client, server, result)
@@ -74,8 +74,8 @@ func (p *Pair) Thaw(d *flow.Decoder, fds *sys.FDs, l *loop.Loop, cfg *Config, cl
 	}
 	if err != nil {
 		p.close()
-		client.Close()
-		server.Close()
+		client.Finish(flow.CloseInternal)
+		server.Finish(flow.CloseInternal)
 		return err
 	}
 	p.watch()

@@ -65,11 +65,17 @@ type result struct {
 // client and server, are the test's.
 type flowing struct {
 	client, server *net.TCPConn
-	l              *loop.Loop
-	ends           [2]end.Socket // on the loop, as all below
-	pair           relay.Pair
-	ended          chan result
-	told           atomic.Int32
+	*life
+	ended chan result
+	told  atomic.Int32
+}
+
+// A life is what of a flow is on a loop; a flow that is frozen and thawed has
+// another one.
+type life struct {
+	l    *loop.Loop
+	ends [2]end.Socket
+	pair relay.Pair
 }
 
 // Relayed keeps the result.
@@ -93,7 +99,7 @@ func join(t testing.TB, l *loop.Loop, cfg relay.Config, opts testkit.TCPOptions)
 // yet.
 func prepare(t testing.TB, l *loop.Loop, opts testkit.TCPOptions) *flowing {
 	t.Helper()
-	f := &flowing{l: l, ended: make(chan result, 2)}
+	f := &flowing{life: &life{l: l}, ended: make(chan result, 2)}
 	for i, far := range []**net.TCPConn{&f.client, &f.server} {
 		conn, near := testkit.TCPPair(t, opts)
 		*far = conn
@@ -105,7 +111,7 @@ func prepare(t testing.TB, l *loop.Loop, opts testkit.TCPOptions) *flowing {
 		})
 	}
 	t.Cleanup(func() {
-		do(t, l, func() {
+		do(t, f.l, func() {
 			if f.told.Load() == 0 {
 				f.pair.Abort(flow.CloseDrain)
 			}
@@ -113,22 +119,28 @@ func prepare(t testing.TB, l *loop.Loop, opts testkit.TCPOptions) *flowing {
 		if n := f.told.Load(); n != 1 {
 			t.Errorf("the end of the flow was told %d times; want once", n)
 		}
-		m := figures(t, l)
-		for g := range metric.NumGauges {
-			if n := m.Level(metric.Gauge(g)); n != 0 {
-				t.Errorf("%s is %d after the end", metric.Gauge(g).Describe().Name, n)
-			}
-		}
-		do(t, l, func() {
-			if l.Blocks.Lent() != 1 { // the loop's own
-				t.Errorf("%d blocks are lent after the end; want the loop's own", l.Blocks.Lent())
-			}
-			if l.Pipes.Lent() != 0 {
-				t.Errorf("%d pipes are lent after the end", l.Pipes.Lent())
-			}
-		})
+		checkEmpty(t, l)
+		checkEmpty(t, f.l)
 	})
 	return f
+}
+
+// checkEmpty fails when a loop on which no flow lives has something of one.
+func checkEmpty(t testing.TB, l *loop.Loop) {
+	t.Helper()
+	do(t, l, func() {
+		for g := range metric.Gauge(metric.NumGauges) {
+			if n := l.Metrics.Level(g); n != 0 {
+				t.Errorf("%s is %d after the end", g.Describe().Name, n)
+			}
+		}
+		if n := l.Blocks.Lent(); n != 1 {
+			t.Errorf("%d blocks are lent after the end; want the loop's own", n)
+		}
+		if n := l.Pipes.Lent(); n != 0 {
+			t.Errorf("%d pipes are lent after the end", n)
+		}
+	})
 }
 
 // nobody is the peer of ends that are not joined yet.

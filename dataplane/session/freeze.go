@@ -170,8 +170,8 @@ func (t *thawing) resume() error {
 	var err error
 	if s.state == dialing {
 		left := time.Duration(d.Uint())
-		if err = s.client.Thaw(d, t.fds.Next(), s.loop, (*dialPeer)(s)); err == nil {
-			if err = s.server.Thaw(d, t.fds.Next(), s.loop, &s.dialing); err != nil {
+		if err = s.client.Thaw(d, t.fds.Next(), s.loop, (*dialPeer)(s), true); err == nil {
+			if err = s.server.Thaw(d, t.fds.Next(), s.loop, &s.dialing, false); err != nil {
 				s.client.Finish(flow.CloseInternal)
 			}
 		}

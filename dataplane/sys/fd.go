@@ -111,10 +111,11 @@ func (s *FDs) Next() *FD {
 	return f
 }
 
-// Close closes those that nobody took.
+// Close closes those that nobody took, with a reset where that is possible: their
+// state is lost, and a FIN would say that all was delivered.
 func (s *FDs) Close() {
 	for _, f := range s.list {
-		_ = f.Close()
+		Reset(f)
 	}
 	s.list = nil
 }
