@@ -191,7 +191,7 @@ func TestThawDamaged(t *testing.T) {
 		f := prepare(t, l, testkit.TCPOptions{})
 		do(t, l, func() { f.pair.Join(l, &relay.Config{}, &f.ends[0], &f.ends[1], f) })
 		z := f.freeze(t)
-		f.told.Store(1) // this flow ends here
+		f.told.Store(1)          // this flow ends here
 		if cut >= len(z.state) { // its length depends on its age
 			for _, fd := range z.fds {
 				fd.Close()
