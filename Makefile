@@ -26,10 +26,11 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,unshare -Urnm sh -c 'mount -t tmpfs 
 
 NEED_DEMO := ip=iproute2 curl=curl nginx=nginx-light iperf3=iperf3
 NEED_TEST := $(NEED_DEMO) gcc=gcc /usr/include/stdlib.h=libc6-dev nft=nftables \
-	iptables-restore=iptables conntrack=conntrack strace=strace
+	iptables-restore=iptables conntrack=conntrack strace=strace haproxy=haproxy \
+	/usr/lib/nginx/modules/ngx_stream_module.so=libnginx-mod-stream
 
 .PHONY: build build-checked demo test check fmt vet lint layers fuzz-once bench-once \
-	bench-micro arm64 lab fuzz soak deps clean
+	bench-micro bench-quick bench bench-gate arm64 lab fuzz soak deps clean
 
 # What ships, in bin/; and the same with the race detector and ownership checks,
 # in bin/checked/.
@@ -85,8 +86,43 @@ fuzz:
 # So that micro benches cannot rot.
 bench-once:
 	$(GO) test -vet=off -run '^$$' -bench . -benchtime 1x ./...
+# BASE=commit compares with another commit, by turns.
 bench-micro:
+ifdef BASE
+	tools/benchbase $(BASE) out/micro
+	for i in 1 2 3 4 5; do for side in base head; do \
+		(if [ $$side = base ]; then cd out/micro/tree; fi; \
+		$(GO) test -vet=off -run '^$$' -bench . -benchmem -count 2 ./...) >> out/micro/$$side.txt; done; done
+	git worktree remove --force out/micro/tree
+	$(GO) run golang.org/x/perf/cmd/benchstat out/micro/base.txt out/micro/head.txt
+else
 	$(GO) test -vet=off -run '^$$' -bench . -benchmem -count 10 ./...
+endif
+
+# The whole machine: a look in under 3 minutes, and everything in under 30. Two
+# rounds show where to look; `sluice-bench report` makes one of several results.
+bench-quick: deps build
+	bin/sluice-bench run --quick
+bench: deps build
+	bin/sluice-bench run --mode direct --rounds 2 --length 400ms -o out/bench-direct.json
+	bin/sluice-bench run --mode redirect --subject 'sluice,haproxy*,nginx*' --rounds 2 --length 400ms -o out/bench-redirect.json
+
+# Does this tree cost more than commit BASE? What one run suspects a second one
+# has to confirm.
+GATERUN = bin/sluice-bench run --build base=out/gate/base --build head=out/gate/head --subject base,head \
+	--scenario bulk-1-up,bulk-8-down,churn-1-client,churn-32-client --path node --mode direct \
+	--rounds 10 --length 500ms --strace each
+bench-gate: deps build
+	@[ -n "$(BASE)" ] || { echo "bench-gate: say BASE=commit"; exit 1; }
+	tools/benchbase $(BASE) out/gate
+	cd out/gate/tree && CGO_ENABLED=0 $(GO) build -trimpath -o ../base/ ./cmd/sluice ./cmd/sluice-redirect
+	git worktree remove --force out/gate/tree
+	mkdir -p out/gate/head && cp bin/sluice bin/sluice-redirect out/gate/head/
+	$(GO) build -o out/gate/ ./tools/benchgate
+	$(GATERUN) --seed 1 -o out/gate/1.json > out/gate/1.txt
+	out/gate/benchgate out/gate/1.json || { [ $$? = 3 ] && \
+		$(GATERUN) --seed 2 -o out/gate/2.json > out/gate/2.txt && \
+		out/gate/benchgate out/gate/1.json out/gate/2.json; }
 
 arm64:
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) build ./...

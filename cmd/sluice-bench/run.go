@@ -56,7 +56,7 @@ namespaces. Names of scenarios, paths, modes and subjects may be patterns.
 	fs.StringSliceVar(&f.subjects, "subject", nil, "subjects, those of --build and --peer too; default all")
 	fs.StringArrayVar(&f.builds, "build", nil, "NAME=FOLDER: another build of sluice as a subject")
 	fs.StringArrayVar(&f.peers, "peer", nil, "NAME=PATH[,DESCRIPTION]: another proxy as a subject")
-	fs.BoolVar(&f.quick, "quick", false, "only the quick scenarios and paths, 3 rounds of half a second")
+	fs.BoolVar(&f.quick, "quick", false, "only the quick scenarios and paths and the main subjects, 2 short rounds")
 	fs.IntVar(&f.rounds, "rounds", 6, "how often all is measured; 6 give an interval of 95 %")
 	fs.IntVar(&f.loops, "loops", runtime.NumCPU(), "threads of each subject")
 	fs.DurationVar(&f.warm, "warm", 200*time.Millisecond, "load before the counted time")
@@ -120,11 +120,14 @@ func (f *runFlags) run(cmd *cobra.Command) (err error) {
 // quicken fits the quick run into three minutes, but for what was asked for.
 func (f *runFlags) quicken(cmd *cobra.Command) {
 	set := func(name string) bool { return cmd.Flags().Changed(name) }
+	if !set("subject") && len(f.builds)+len(f.peers) == 0 {
+		f.subjects = []string{"wire", "splice", "copy", "sluice", "haproxy", "nginx"}
+	}
 	if !set("rounds") {
-		f.rounds = 3
+		f.rounds = 2
 	}
 	if !set("length") {
-		f.length = 500 * time.Millisecond
+		f.length = 400 * time.Millisecond
 	}
 	if !set("warm") {
 		f.warm = 100 * time.Millisecond
