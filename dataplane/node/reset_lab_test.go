@@ -101,9 +101,12 @@ func TestLabReset(t *testing.T) {
 					j := joinThrough(t, w.from, w.to, w.at, tt.small)
 					ended := func() uint64 {
 						n := p[0].closed(tt.want)
-						if tt.want == flow.CloseClientReset {
-							// The server may be connected before the proxy knows.
+						// The server may be connected, and gone, before the proxy knows.
+						switch tt.want {
+						case flow.CloseClientReset:
 							n += p[0].closed(flow.CloseClientGone)
+						case flow.CloseServerReset:
+							n += p[0].closed(flow.CloseRefused)
 						}
 						return n
 					}
