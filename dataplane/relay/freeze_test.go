@@ -57,7 +57,7 @@ func (r runner) Run() { r() }
 // the counts go on.
 func TestFreezeThawUnderLoad(t *testing.T) {
 	testkit.NoLeaks(t)
-	const total = 16 << 20
+	const total = 24 << 20
 	for _, tt := range []struct {
 		name string
 		cfg  relay.Config
@@ -110,7 +110,7 @@ func TestFreezeThawUnderLoad(t *testing.T) {
 			if got.why != flow.CloseEOF || got.counts.Up != total || got.counts.Down != total {
 				t.Errorf("ended with %v, %v, %+v; want eof and %d each way", got.why, got.err, got.counts, total)
 			}
-			if rounds < 20 || tt.cfg.NoSplice != (piped == 0) || tt.cfg.NoSplice && held == 0 {
+			if rounds < 10 || tt.cfg.NoSplice != (piped == 0) || tt.cfg.NoSplice && held == 0 {
 				t.Errorf("frozen %d times, %d with held bytes, %d with bytes in a pipe: this test shows too little", rounds, held, piped)
 			}
 			t.Logf("frozen %d times, %d with held bytes, %d with bytes in a pipe", rounds, held, piped)
