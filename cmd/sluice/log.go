@@ -173,7 +173,7 @@ func parseLevels(text string) (levels, error) {
 		return l, nil
 	}
 	l.all = levelOff
-	for _, part := range strings.Split(text, ",") {
+	for part := range strings.SplitSeq(text, ",") {
 		scope, name, scoped := strings.Cut(strings.TrimSpace(part), "=")
 		if !scoped {
 			name = scope

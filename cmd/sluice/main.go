@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -56,11 +57,12 @@ func buildVersion() string {
 	if !ok {
 		return "unknown"
 	}
-	v := info.Main.Version
+	var v strings.Builder
+	v.WriteString(info.Main.Version)
 	for _, s := range info.Settings {
 		if s.Key == "vcs.revision" {
-			v += " " + s.Value
+			v.WriteString(" " + s.Value)
 		}
 	}
-	return v + " " + info.GoVersion
+	return v.String() + " " + info.GoVersion
 }

@@ -232,7 +232,7 @@ func parseRanges(v string) ([]dial.Range, error) {
 		return nil, nil
 	}
 	var all []dial.Range
-	for _, part := range strings.Split(v, ",") {
+	for part := range strings.SplitSeq(v, ",") {
 		a, b, ok := strings.Cut(strings.TrimSpace(part), "-")
 		first, err1 := strconv.ParseUint(a, 10, 16)
 		last, err2 := strconv.ParseUint(b, 10, 16)

@@ -130,6 +130,7 @@ func (m *Maker) open(f *sys.FD, kind Kind, family sys.Family) error {
 		if err := sys.SetReuseAddr(f); err != nil {
 			return fmt.Errorf("SO_REUSEADDR: %w", err)
 		}
+	case Application: // neither: the kernel chooses address and port
 	}
 	if kind != Network && m.opts.Congestion != "" {
 		if err := sys.SetCongestion(f, m.opts.Congestion); err != nil {

@@ -262,7 +262,8 @@ func TestLocal(t *testing.T) {
 	do(t, l, func() {
 		made := 0
 		make := func(of *loop.Loop) any { made++; return of }
-		if l.Local(key{}, make) != any(l) || l.Local(key{}, make) != any(l) || made != 1 {
+		first, second := l.Local(key{}, make), l.Local(key{}, make)
+		if first != any(l) || second != any(l) || made != 1 {
 			t.Errorf("the loop's value was made %d times; want once, for this loop", made)
 		}
 	})

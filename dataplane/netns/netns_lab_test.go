@@ -54,7 +54,7 @@ func TestLabDo(t *testing.T) {
 			inside = here(t)
 			return want
 		})
-		if err != want || inside != h.ID() {
+		if !errors.Is(err, want) || inside != h.ID() {
 			t.Errorf("ran in %v with error %v; want %v, %v", inside, err, h.ID(), want)
 		}
 	}
@@ -138,7 +138,7 @@ func TestLabSocketOutlivesHandle(t *testing.T) {
 	}
 	h.Close()
 	// lo is down there, so nothing can be reached.
-	if err := sys.Connect(&f, netip.MustParseAddrPort("127.0.0.1:1")); err != sys.ENETUNREACH {
+	if err := sys.Connect(&f, netip.MustParseAddrPort("127.0.0.1:1")); !errors.Is(err, sys.ENETUNREACH) {
 		t.Errorf("connect: %v; want ENETUNREACH, for the socket belongs to an empty namespace", err)
 	}
 	if err := h.Do(func() error { return nil }); !errors.Is(err, sys.EBADF) {

@@ -131,7 +131,8 @@ func play(t *testing.T, from *lab.Space, to netip.AddrPort, kind byte, seed uint
 	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.Write([]byte{kind}); err == nil {
+	_, err = c.Write([]byte{kind})
+	if err == nil {
 		err = exchange(c, kind, false, seed)
 	}
 	if err != nil {

@@ -8,6 +8,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -121,8 +122,8 @@ func (n *Node) Run(ctx context.Context) error {
 	endAdmin() // 4. nobody can ask any more, and the last records are written
 	endLog()
 	rest.Wait() // 5. nothing of ours runs
-	if err == nil && context.Cause(ctx) != context.Canceled && context.Cause(ctx) != ctx.Err() {
-		err = context.Cause(ctx)
+	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
+		err = cause // a loop failed
 	}
 	return err
 }

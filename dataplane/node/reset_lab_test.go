@@ -107,6 +107,7 @@ func TestLabReset(t *testing.T) {
 							n += p[0].closed(flow.CloseClientGone)
 						case flow.CloseServerReset:
 							n += p[0].closed(flow.CloseRefused)
+						default:
 						}
 						return n
 					}

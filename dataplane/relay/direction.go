@@ -97,6 +97,7 @@ func (d *direction) pump() {
 		p.loop.Again(d)
 	case end.Ended:
 		d.finish()
+	case end.ForReadable, end.ForRoom: // the end concerned will tell
 	}
 }
 

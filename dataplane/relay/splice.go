@@ -62,6 +62,7 @@ func (d *direction) spliceOnce() (int, end.Wait, error) {
 			case end.Ended:
 				d.splicing = false // copying knows whether that is a FIN
 				next = end.Nothing
+			case end.Nothing, end.ForRoom: // an error
 			}
 			return 0, next, err
 		}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"net/netip"
 
 	"github.com/sluice-mesh/sluice/dataplane/dial"
@@ -49,7 +50,7 @@ func (p *Pod) bind(fd *sys.FD, t flow.Tuple, v flow.Verdict) (source netip.AddrP
 		}
 		if err != nil {
 			_ = fd.Close()
-			if err == sys.EADDRNOTAVAIL {
+			if errors.Is(err, sys.EADDRNOTAVAIL) {
 				return source, false, flow.CloseSourcePorts, err
 			}
 			return source, false, flow.CloseNoSource, err

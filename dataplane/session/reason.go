@@ -1,6 +1,8 @@
 package session
 
 import (
+	"errors"
+
 	"github.com/sluice-mesh/sluice/dataplane/dial"
 	"github.com/sluice-mesh/sluice/dataplane/flow"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
@@ -9,7 +11,7 @@ import (
 // dialReason is the one place that turns the error of a connect into a close
 // reason.
 func dialReason(err error) flow.CloseReason {
-	if err == dial.ErrTimeout || err == dial.ErrSilent {
+	if errors.Is(err, dial.ErrTimeout) || errors.Is(err, dial.ErrSilent) {
 		return flow.CloseConnect
 	}
 	switch sys.ErrnoOf(err) {

@@ -1,8 +1,10 @@
 package session
 
 import (
+	"errors"
 	"net/netip"
 
+	"github.com/sluice-mesh/sluice/dataplane/dial"
 	"github.com/sluice-mesh/sluice/dataplane/flow"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
 )
@@ -74,4 +76,9 @@ func (r *rebinding) Panicked(v any) {
 	} else {
 		r.s.loop.Post(r)
 	}
+}
+
+// anotherPort reports an end of a connect that another source port may mend.
+func anotherPort(err error) bool {
+	return errors.Is(err, dial.ErrSilent) || errors.Is(err, sys.EADDRNOTAVAIL) || errors.Is(err, sys.EADDRINUSE)
 }

@@ -175,7 +175,7 @@ func (s *Session) Dialed(err error) {
 		s.pair.Join(s.loop, &s.pod.env.Relay, &s.client, &s.server, s)
 		return
 	}
-	if s.leased && !s.retried && (err == dial.ErrSilent || err == sys.EADDRNOTAVAIL || err == sys.EADDRINUSE) {
+	if s.leased && !s.retried && anotherPort(err) {
 		s.retried = true
 		s.server.Close()
 		s.server.Clear()
@@ -258,6 +258,7 @@ func (s *Session) Panicked(any) {
 		s.pair.Abort(flow.ClosePanic)
 	case dialing, returning:
 		s.finish(flow.ClosePanic, nil)
+	case free, moving, closing, releasing: // nothing of it is served by then
 	}
 }
 

@@ -37,7 +37,7 @@ func TCPPair(t testing.TB, opts TCPOptions) (far *net.TCPConn, near *sys.FD) {
 		t.Fatalf("testkit: options: %v", err)
 	}
 	to := l.Addr().(*net.TCPAddr).AddrPort()
-	if err := sys.Connect(near, to); err != nil && err != sys.EINPROGRESS {
+	if err := sys.Connect(near, to); err != nil && !errors.Is(err, sys.EINPROGRESS) {
 		t.Fatalf("testkit: connect to %v: %v", to, err)
 	}
 	return AcceptTCP(t, l), near

@@ -1,6 +1,7 @@
 package testkit_test
 
 import (
+	"errors"
 	"io"
 	"testing"
 
@@ -14,7 +15,7 @@ func TestTCPPair(t *testing.T) {
 	if name, err := sys.Congestion(near); err != nil || name != "cubic" && name != "reno" {
 		t.Errorf("near runs %s, %v; want no pacing", name, err)
 	}
-	if _, err := sys.Read(near, make([]byte, 1)); err != sys.EAGAIN {
+	if _, err := sys.Read(near, make([]byte, 1)); !errors.Is(err, sys.EAGAIN) {
 		t.Errorf("read of nothing: %v; want EAGAIN", err)
 	}
 	if n, err := sys.Send(near, []byte("hello")); n != 5 || err != nil {
@@ -26,7 +27,7 @@ func TestTCPPair(t *testing.T) {
 	}
 	far, near = testkit.TCPPair(t, testkit.TCPOptions{})
 	testkit.ResetTCP(t, far)
-	if _, err := sys.Read(near, make([]byte, 1)); err != sys.ECONNRESET {
+	if _, err := sys.Read(near, make([]byte, 1)); !errors.Is(err, sys.ECONNRESET) {
 		t.Errorf("read after a reset: %v; want ECONNRESET", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/sluice-mesh/sluice/bench/report"
@@ -127,13 +128,13 @@ func (v verdict) write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "what\tunit\thead/base, each run\tverdict")
 	for _, r := range v.rows {
-		text := ""
+		var text strings.Builder
 		some := false
 		for i, s := range r.ratios {
 			if i > 0 {
-				text += "; "
+				text.WriteString("; ")
 			}
-			text += fmt.Sprintf("%.3f [%.3f, %.3f]", s.Center, s.Lo, s.Hi)
+			text.WriteString(fmt.Sprintf("%.3f [%.3f, %.3f]", s.Center, s.Lo, s.Hi))
 			some = some || worse(s)
 		}
 		say := "ok"
@@ -145,7 +146,7 @@ func (v verdict) write(w io.Writer) error {
 		case some:
 			say = "not confirmed"
 		}
-		fmt.Fprintf(t, "%s/%s/%s\t%s\t%s\t%s\n", r.key.Scenario, r.key.Path, r.key.Mode, r.unit, text, say)
+		fmt.Fprintf(t, "%s/%s/%s\t%s\t%s\t%s\n", r.key.Scenario, r.key.Path, r.key.Mode, r.unit, text.String(), say)
 	}
 	return t.Flush()
 }
