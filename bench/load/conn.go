@@ -165,7 +165,7 @@ func (w *worker) receive(c *conn, ended bool) {
 			w.peerDone(c)
 			return
 		}
-		if !w.down.Matches(c.in, w.buf[:n]) {
+		if !w.down.Fits(c.in, w.buf[:n], w.sample.full()) {
 			w.fail(c, "receive", "bytes differ from the pattern")
 			return
 		}

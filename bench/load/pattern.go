@@ -53,3 +53,31 @@ func (p *Pattern) Matches(offset int64, b []byte) bool {
 	}
 	return true
 }
+
+// edgeBytes at both ends of a read are always compared.
+const edgeBytes = 64
+
+// Fits is Matches, but for a read that is not to be compared in full: then only
+// its first and last bytes are. The sequence differs from place to place, so what
+// is lost, doubled or swapped shows in each read.
+func (p *Pattern) Fits(offset int64, b []byte, full bool) bool {
+	if full || len(b) <= 2*edgeBytes {
+		return p.Matches(offset, b)
+	}
+	tail := len(b) - edgeBytes
+	return p.Matches(offset, b[:edgeBytes]) && p.Matches(offset+int64(tail), b[tail:])
+}
+
+// A sampler picks the reads that are compared in full: one of every.
+type sampler struct{ every, n int }
+
+func (s *sampler) full() bool {
+	if s.every <= 1 {
+		return true
+	}
+	if s.n++; s.n >= s.every {
+		s.n = 0
+		return true
+	}
+	return false
+}

@@ -27,3 +27,25 @@ func TestPatternFindsWhatChanged(t *testing.T) {
 		t.Error("one flipped bit passes")
 	}
 }
+
+func TestSampledReadsStillShowWhatIsLost(t *testing.T) {
+	p := NewPattern(3, true)
+	b := append([]byte(nil), p.Window(1000, 4096)...)
+	if !p.Fits(1000, b, false) || p.Fits(1001, b, false) || p.Fits(1000, append(b[:2000:2000], b[2001:]...), false) {
+		t.Error("a shifted read, or one that lacks a byte, passes; or a good one does not")
+	}
+	b[2000] ^= 1
+	if p.Fits(1000, b, true) {
+		t.Error("a flipped bit passes a full comparison")
+	}
+	s := sampler{every: 8}
+	n := 0
+	for range 80 {
+		if s.full() {
+			n++
+		}
+	}
+	if n != 10 || !(&sampler{}).full() {
+		t.Errorf("%d of 80 reads are compared in full; want 10, and all when nothing is said", n)
+	}
+}

@@ -83,9 +83,9 @@ type server struct {
 // A flow is what the server knows of one connection. Its loop owns it.
 type flow struct {
 	in, out int64
+	sample  sampler
 	bad     bool
 	closing bool // we closed it
-	opened  bool
 }
 
 func (s *server) stopWith(ctx context.Context, stopped <-chan struct{}) {
@@ -140,7 +140,7 @@ func (s *server) OnBoot(e gnet.Engine) gnet.Action {
 
 // OnOpen is told of a new connection.
 func (s *server) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
-	c.SetContext(&flow{opened: true})
+	c.SetContext(&flow{sample: sampler{every: s.spec.Sample}})
 	s.mu.Lock()
 	s.res.Opened++
 	s.mu.Unlock()
@@ -155,7 +155,7 @@ func (s *server) OnTraffic(c gnet.Conn) gnet.Action {
 		s.fail("read", err.Error())
 		return gnet.Close
 	}
-	if !s.up.Matches(f.in, b) {
+	if !s.up.Fits(f.in, b, f.sample.full()) {
 		f.bad = true
 		s.fail("read", "bytes differ from the pattern")
 		return gnet.Close

@@ -42,6 +42,7 @@ type worker struct {
 	begin   time.Duration
 	end     time.Duration
 	ending  bool // nothing new is started
+	sample  sampler
 	res     Result
 }
 
@@ -54,6 +55,7 @@ func newWorker(spec Spec, clock Clock, index int) (*worker, error) {
 		buf:    make([]byte, windowBytes),
 		conns:  make([]conn, spec.Conns),
 		target: index,
+		sample: sampler{every: spec.Sample},
 	}
 	for i := range w.conns {
 		w.conns[i].id = uint64(i)

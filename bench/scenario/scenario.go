@@ -24,7 +24,7 @@ type Scenario struct {
 // All lists the scenarios.
 func All() []Scenario {
 	bulk := func(name, note string, conns int, down, quick bool) Scenario {
-		return Scenario{name, note, load.Spec{Kind: load.Bulk, Conns: conns, Down: down}, quick}
+		return Scenario{name, note, load.Spec{Kind: load.Bulk, Conns: conns, Down: down, Sample: 8}, quick}
 	}
 	exchange := func(name, note string, conns, size int, rate float64, quick bool) Scenario {
 		return Scenario{name, note, load.Spec{Kind: load.Exchange, Conns: conns, Request: size, Reply: size, Rate: rate}, quick}

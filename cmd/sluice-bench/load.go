@@ -23,6 +23,7 @@ func loadCommand() *cobra.Command {
 	cmd.AddCommand(
 		sideCommand("client", "Make load and print what came of it, as lines of JSON", load.Client),
 		sideCommand("server", "Serve load until interrupted", load.Server),
+		httpCommand(),
 	)
 	return cmd
 }
@@ -66,6 +67,7 @@ func sideCommand(use, short string, run side) *cobra.Command {
 	f.StringVar(&closer, "close", "client", "who ends a churn connection: client, server or reset")
 	f.DurationVar(&spec.Warm, "warm", 0, "time that is not counted")
 	f.DurationVar(&spec.Length, "length", 1e9, "time that is counted")
+	f.IntVar(&spec.Sample, "sample", 1, "compare all bytes of one read in so many, the ends of the others")
 	f.Uint64Var(&spec.Seed, "seed", 1, "of the bytes; the same on both sides")
 	return cmd
 }

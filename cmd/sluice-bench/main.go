@@ -33,6 +33,7 @@ nginx, or any program by path. All run in a lab of network namespaces, by turns.
 		runCommand(),
 		compareCommand(),
 		reportCommand(),
+		agreeCommand(),
 		loadCommand(),
 		bareCommand(),
 	)
