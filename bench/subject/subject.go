@@ -101,7 +101,7 @@ func family(pid int) []int {
 		if err != nil {
 			continue // that thread has ended
 		}
-		for _, f := range strings.Fields(string(b)) {
+		for f := range strings.FieldsSeq(string(b)) {
 			if child, err := strconv.Atoi(f); err == nil {
 				pids = append(pids, family(child)...)
 			}

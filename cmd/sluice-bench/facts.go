@@ -28,7 +28,7 @@ func facts(bin string, loops int, command string) report.Facts {
 	f.CPU = field("/proc/cpuinfo", "model name")
 	wanted := []string{"avx2", "avx512f", "vaes", "vpclmulqdq", "hypervisor"}
 	var have []string
-	for _, flag := range strings.Fields(field("/proc/cpuinfo", "flags")) {
+	for flag := range strings.FieldsSeq(field("/proc/cpuinfo", "flags")) {
 		if slices.Contains(wanted, flag) {
 			have = append(have, flag)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -30,17 +31,17 @@ func listCommand() *cobra.Command {
 				return err
 			}
 			for _, s := range all {
-				modes := ""
+				var modes strings.Builder
 				for _, m := range allModes() {
 					if s.Serves(m) {
-						modes += m + " "
+						modes.WriteString(m + " ")
 					}
 				}
 				note := s.Note()
 				if err := s.Check(); err != nil {
 					note += " [missing: " + err.Error() + "]"
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name(), modes, note)
+				fmt.Fprintf(w, "%s\t%s\t%s\n", s.Name(), modes.String(), note)
 			}
 			return w.Flush()
 		},
