@@ -56,7 +56,7 @@ func TestLabEnrollOrder(t *testing.T) {
 	seen := make(chan string, 2) // what is there when the proxy is told
 	p := a.connectWith(&proxy{
 		onAdd: func(string, *netns.Handle) string {
-			seen <- fmt.Sprintf("%s, files %d", kernel(t, web), len(a.files()))
+			seen <- fmt.Sprintf("%s, %s", kernel(t, web), a.phaseOnDisk())
 			return ""
 		},
 		onDel: func(string) bool { seen <- kernel(t, web); return true },
@@ -66,8 +66,8 @@ func TestLabEnrollOrder(t *testing.T) {
 		t.Fatalf("a fresh namespace has %q", got)
 	}
 	a.mustEnroll("shop/web", web)
-	if got := <-seen; got != "rules sysctl, files 1" {
-		t.Errorf("when the proxy was told there were %q; want rules, sysctls and one file", got)
+	if got := <-seen; got != "rules sysctl, announcing" {
+		t.Errorf("when the proxy was told there were %q; want rules, sysctls and a file that says so", got)
 	}
 	if got := kernel(t, web); got != captured {
 		t.Errorf("enrolled with %q; want %q", got, captured)
@@ -216,8 +216,8 @@ func TestLabHostNamespace(t *testing.T) {
 	defer own.Close()
 	_, err = a.ask(request("host", ""), own.FD())
 	refused(t, "its descriptor", err, "never programmed as a pod")
-	if got := p.heard(); got != "" || len(a.files()) != 0 {
-		t.Errorf("proxy heard %q, %d files; want nothing", got, len(a.files()))
+	if got := p.heard(); got != "" || len(a.files()) != 0 || a.list().Stats.Failed != 0 {
+		t.Errorf("proxy heard %q, files %v, counters %+v; want nothing begun", got, a.files(), a.list().Stats)
 	}
 	if after := command(t, "ip", "rule"); after != before {
 		t.Errorf("policy rules of the host changed:\n%s\nbefore:\n%s", after, before)

@@ -3,6 +3,7 @@ package agent_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-mesh/sluice/bench/lab"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
@@ -38,7 +39,9 @@ func TestLabLeaveRefusedWhileFlowsLive(t *testing.T) {
 func TestLabLeaveMeetsNewFlow(t *testing.T) {
 	lab.Require(t)
 	testkit.NoLeaks(t)
-	a := begin(t, quick(t))
+	cfg := quick(t)
+	cfg.LeaveWait = 500 * time.Millisecond
+	a := begin(t, cfg)
 	web := pod(t, "web")
 	ns := opened(t, web)
 	p := &proxy{}
@@ -69,7 +72,7 @@ func TestLabLeaveMeetsNewFlow(t *testing.T) {
 		if err := p.pin(ns); err != nil {
 			t.Errorf("flow: %v", err)
 		}
-		go func() { p.unpin(); close(ended) }()
+		time.AfterFunc(cfg.LeaveWait/5, func() { p.unpin(); close(ended) })
 		return true
 	}
 	p.mu.Unlock()

@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -398,6 +399,23 @@ func kernel(t testing.TB, path string) string {
 
 // captured is what kernel says of a pod that is enrolled.
 const captured = "table rules sysctl"
+
+// phaseOnDisk is what the one pod's file says.
+func (a *running) phaseOnDisk() string {
+	files := a.files()
+	if len(files) != 1 {
+		return fmt.Sprintf("files %v", files)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		return err.Error()
+	}
+	var r struct{ Phase string }
+	if err := json.Unmarshal(text, &r); err != nil {
+		return err.Error()
+	}
+	return r.Phase
+}
 
 func base(path string) string { return filepath.Base(path) }
 

@@ -77,9 +77,9 @@ func (s *server) accept(ctx context.Context) error {
 			continue
 		}
 		if err := s.admit(ctx, c); err != nil {
-			c.Close()
 			s.count(func(n *Stats) { n.LinksRefused++ })
 			s.log.Warn("proxy refused", "error", err)
+			c.Close()
 		}
 		pause(ctx, s.cfg.AcceptEvery)
 	}

@@ -103,7 +103,13 @@ func TestLabNewestProxy(t *testing.T) {
 // A pod that comes while a proxy gets its snapshot is not lost, whichever proxy
 // is the newest when.
 func TestLabEnrollDuringSnapshot(t *testing.T) {
-	a, first := setup(t)
+	lab.Require(t)
+	testkit.NoLeaks(t)
+	cfg := quick(t)
+	cfg.Retry = time.Hour // what is missing is noticed at once, not at the next look
+	a := begin(t, cfg)
+	first := a.connect("direct")
+	a.waitFor(first)
 	one, two := pod(t, "one"), pod(t, "two")
 	a.mustEnroll("one", one)
 	slow := a.hello()
