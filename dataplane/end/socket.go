@@ -109,9 +109,12 @@ func (s *Socket) lastWords() {
 	}
 }
 
-// Panicked ends the flow whose socket was being served.
-func (s *Socket) Panicked(any) {
-	if s.peer != nil {
+// Panicked ends the flow whose socket was being served: its peer may know better
+// than to take it for the end of the connection.
+func (s *Socket) Panicked(v any) {
+	if p, ok := s.peer.(loop.Panicker); ok {
+		p.Panicked(v)
+	} else if s.peer != nil {
 		s.peer.Ended(flow.ClosePanic, nil)
 	}
 }

@@ -170,8 +170,8 @@ func (p *dialPeer) Ended(why flow.CloseReason, err error) {
 // the end.
 func (s *Session) Dialed(err error) {
 	if err == nil {
-		s.state = relaying
 		s.armKeepalive()
+		s.state = relaying
 		s.pair.Join(s.loop, &s.pod.env.Relay, &s.client, &s.server, s)
 		return
 	}
