@@ -15,7 +15,7 @@ func TestList(t *testing.T) {
 			{UID: "shop/web", Netns: "/run/netns/web", Mode: "direct", Phase: agent.Enrolled, Acked: true},
 			{UID: "a-much-longer-uid", Netns: "/proc/17/ns/net", Mode: "direct", Phase: agent.Undoing, LastError: "undo: operation not permitted"},
 		},
-		Stats: agent.Stats{Enrolled: 1, Failed: 1, Retried: 7, Links: 2, Nacks: 1},
+		Stats: agent.Stats{Enrolled: 1, Failed: 1, Retried: 7, Links: 2, Synced: 2, Nacks: 1},
 	}
 	var table, more bytes.Buffer
 	if err := printPods(&table, answer, false); err != nil {

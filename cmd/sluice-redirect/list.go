@@ -58,8 +58,8 @@ func printPods(w io.Writer, a agent.Answer, counters bool) error {
 		s := a.Stats
 		fmt.Fprintf(t, "\nenrolled %d, failed %d, unenrolled %d, retried %d, dropped %d, requests refused %d\n",
 			s.Enrolled, s.Failed, s.Unenrolled, s.Retried, s.Dropped, s.Refused)
-		fmt.Fprintf(t, "proxies connected %d, refused %d, dropped %d; answers missing %d, negative %d; accepts failed %d\n",
-			s.Links, s.LinksRefused, s.LinkErrors, s.AskTimeouts, s.Nacks, s.AcceptErrors)
+		fmt.Fprintf(t, "proxies connected %d, served %d, refused %d, dropped %d; answers missing %d, negative %d; accepts failed %d\n",
+			s.Links, s.Synced, s.LinksRefused, s.LinkErrors, s.AskTimeouts, s.Nacks, s.AcceptErrors)
 	}
 	return t.Flush()
 }

@@ -95,6 +95,7 @@ type Stats struct {
 	Dropped      uint64 `json:"dropped"`       // pods whose namespace died
 	Refused      uint64 `json:"refused"`       // requests on the enrolment socket that were not carried out
 	Links        uint64 `json:"links"`         // proxies that connected
+	Synced       uint64 `json:"synced"`        // those that acknowledged their snapshot
 	LinksRefused uint64 `json:"links_refused"` // those that were not served
 	AcceptErrors uint64 `json:"accept_errors"` // accepts that failed, on either socket
 	LinkErrors   uint64 `json:"link_errors"`   // those that were dropped

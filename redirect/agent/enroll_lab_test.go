@@ -227,12 +227,15 @@ func TestLabHostNamespace(t *testing.T) {
 func TestLabModes(t *testing.T) {
 	lab.Require(t)
 	testkit.NoLeaks(t)
-	a := begin(t, quick(t))
+	cfg := quick(t)
+	cfg.ProxyWait = 20 * time.Millisecond
+	a := begin(t, cfg)
 	web := pod(t, "web")
 	refused(t, "no proxy", a.enroll("shop/web", web), "no proxy is connected")
 
 	old := a.connect() // names no mode, as Istio's does
 	old.wait("snapshot_sent")
+	a.synced(1)
 	refused(t, "mode of a proxy that names none", a.enroll("shop/web", web), "does not serve", "direct")
 	r := request("shop/web", web)
 	r.Mode = "direct"
@@ -247,6 +250,7 @@ func TestLabModes(t *testing.T) {
 
 	ours := a.connect("direct")
 	ours.wait("snapshot_sent")
+	a.synced(2)
 	r.Mode = "direct"
 	if _, err := a.ask(r, nil); err != nil {
 		t.Errorf("mode direct: %v", err)

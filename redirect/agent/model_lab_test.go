@@ -199,6 +199,12 @@ func (p *proxy) unpin() {
 	p.pinned = nil
 }
 
+// synced waits until n proxies in all have had their snapshot, and the agent knows.
+func (a *running) synced(n uint64) {
+	a.t.Helper()
+	testkit.Eventually(a.t, testkit.Wait, "proxies to be served", func() bool { return a.list().Stats.Synced == n })
+}
+
 // heard lists what the proxy was asked, and forgets it.
 func (p *proxy) heard() string {
 	p.mu.Lock()
@@ -237,7 +243,7 @@ func quick(t testing.TB) agent.Config {
 	dir := t.TempDir()
 	return agent.Config{
 		ZDSSocket: filepath.Join(dir, "z.sock"), EnrollSocket: filepath.Join(dir, "e.sock"), StateDir: filepath.Join(dir, "state"),
-		HelloWait: 200 * time.Millisecond, AskWait: 500 * time.Millisecond, ProxyWait: 20 * time.Millisecond,
+		HelloWait: time.Second, AskWait: testkit.Wait, ProxyWait: testkit.Wait,
 		AcceptEvery: time.Millisecond, LeaveWait: 100 * time.Millisecond, Retry: 10 * time.Millisecond,
 	}
 }

@@ -123,6 +123,7 @@ func (s *server) synced(l *link) {
 	newest := s.newestLocked() == l
 	s.changedLocked()
 	s.mu.Unlock()
+	s.count(func(n *Stats) { n.Synced++ })
 	l.log.Info("proxy has its snapshot", "modes", l.hello.Modes, "newest", newest)
 	s.news()
 }

@@ -60,11 +60,18 @@ func ack(t *testing.T, c *zds.Conn) {
 // New pods go to the newest proxy that has its snapshot, and to the one before
 // when that one goes; what is deleted is told to all.
 func TestLabNewestProxy(t *testing.T) {
-	a, first := setup(t)
+	lab.Require(t)
+	testkit.NoLeaks(t)
+	cfg := quick(t)
+	cfg.AskWait = time.Second
+	a := begin(t, cfg)
+	first := a.connect("direct")
+	a.waitFor(first)
 	one, two, three := pod(t, "one"), pod(t, "two"), pod(t, "three")
 	a.mustEnroll("one", one)
 	second := a.connect("direct")
 	second.wait("snapshot_sent")
+	a.synced(2)
 	if got := second.heard(); got != "add one, snapshot_sent" {
 		t.Errorf("second proxy heard %q", got)
 	}
@@ -170,7 +177,13 @@ func TestLabSnapshotRefused(t *testing.T) {
 
 // What a proxy may do wrong, each of which ends its connection and nothing else.
 func TestLabBadProxies(t *testing.T) {
-	a, good := setup(t)
+	lab.Require(t)
+	testkit.NoLeaks(t)
+	cfg := quick(t)
+	cfg.HelloWait, cfg.AskWait = 200*time.Millisecond, time.Second
+	a := begin(t, cfg)
+	good := a.connect("direct")
+	a.waitFor(good)
 	one := pod(t, "one")
 	a.mustEnroll("one", one)
 	ns := opened(t, one)
