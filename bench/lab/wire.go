@@ -56,6 +56,9 @@ func (l *Lab) wire(p plan) error {
 			}
 		}
 	}
+	for _, n := range w.linkers {
+		n.ready()
+	}
 	return w.err
 }
 
