@@ -194,7 +194,9 @@ var errListens = errors.New("a proxy still listens there though none that is con
 // removeRules takes the rules away once nothing listens any more. Flows that the
 // last listeners took in may have that long to end.
 func (p *actor) removeRules(ctx context.Context, force bool) (apply.Removed, error) {
-	for late := time.Now().Add(p.a.cfg.LeaveWait); ; pause(ctx, 10*time.Millisecond) {
+	late := time.Now().Add(p.a.cfg.LeaveWait)
+	for wait := time.Millisecond; ; wait = min(2*wait, 20*time.Millisecond) {
+		pause(ctx, wait) // also at first: listeners close just behind the answer
 		last := time.Now().After(late) || ctx.Err() != nil
 		open, err := rt.Listeners(p.ns, redirect.MarkProxy, redirect.MarkMask)
 		if err != nil {
