@@ -111,7 +111,7 @@ bench: deps build
 # has to confirm.
 GATERUN = bin/sluice-bench run --build base=out/gate/base --build head=out/gate/head --subject base,head \
 	--scenario bulk-1-up,bulk-8-down,churn-1-client,churn-32-client --path node --mode direct \
-	--rounds 10 --length 500ms --strace each
+	--rounds 20 --length 400ms --strace each
 bench-gate: deps build
 	@[ -n "$(BASE)" ] || { echo "bench-gate: say BASE=commit"; exit 1; }
 	tools/benchbase $(BASE) out/gate

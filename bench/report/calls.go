@@ -19,9 +19,13 @@ func (r *Run) CallTables(w io.Writer, f Format) error {
 	cells, subjects := r.Cells()
 	for _, cell := range cells {
 		per := make(map[string]map[string]float64) // call, subject
+		var traced []string
 		for _, s := range r.Samples {
 			if s.Cell() != cell || len(s.Calls) == 0 || s.Work == 0 {
 				continue
+			}
+			if !slices.Contains(traced, s.Subject) {
+				traced = append(traced, s.Subject)
 			}
 			for call, n := range s.Calls {
 				if per[call] == nil {
@@ -49,14 +53,15 @@ func (r *Run) CallTables(w io.Writer, f Format) error {
 			}
 			return strings.Compare(a, b)
 		})
-		p.printf("%s, path %s, mode %s: system calls per %s\n\n", cell.Scenario, cell.Path, cell.Mode, r.workOf(cell))
-		rows := [][]string{append([]string{"call"}, subjects[cell]...)}
+		p.printf("\n%s, path %s, mode %s: system calls per %s\n\n", cell.Scenario, cell.Path, cell.Mode, r.workOf(cell))
+		traced = slices.DeleteFunc(slices.Clone(subjects[cell]), func(name string) bool { return !slices.Contains(traced, name) })
+		rows := [][]string{append([]string{"call"}, traced...)}
 		for _, call := range calls {
 			if most(call) < rare {
 				continue
 			}
 			row := []string{call}
-			for _, name := range subjects[cell] {
+			for _, name := range traced {
 				row = append(row, strconv.FormatFloat(per[call][name], 'f', 2, 64))
 			}
 			rows = append(rows, row)

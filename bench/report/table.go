@@ -100,8 +100,8 @@ func (r *Run) unitsOf(cell Key, subjects []string) []Unit {
 func (r *Run) facts(p *printer) {
 	f := r.Facts
 	p.printf("%s  commit %s  %s\n", f.Time, f.Commit, f.Go)
-	p.printf("%s, %d cores, governor %s, %d MiB; kernel %s, %s; %d loops; load before %.2f\n",
-		f.CPU, f.Cores, f.Governor, f.Memory>>20, f.Kernel, f.Congestion, f.Loops, f.LoadBefore)
+	p.printf("%s (%s), %d cores, governor %s, %d MiB; kernel %s, %s; %d loops; load before %.2f\n",
+		f.CPU, f.Flags, f.Cores, f.Governor, f.Memory>>20, f.Kernel, f.Congestion, f.Loops, f.LoadBefore)
 	if f.Versions != "" {
 		p.printf("%s\n", f.Versions)
 	}

@@ -200,6 +200,7 @@ func (r *runner) block(ctx context.Context, b block, round int, order []Scenario
 		fault(err)
 		return
 	}
+	r.out.Facts.Congestion = g.lab.Tuning.Congestion
 	defer func() {
 		if err := g.lab.Close(); err != nil {
 			left = order[:1]
@@ -218,6 +219,12 @@ func (r *runner) block(ctx context.Context, b block, round int, order []Scenario
 		return
 	}
 	defer run.Stop()
+	if b.mode == subject.Redirect {
+		// REDIRECT sends all destinations to one port: two connections from one
+		// source port to two ports of a server become one and the same tuple, and
+		// the second one's SYN is dropped. So there is one port for everybody.
+		run.OnePort = true
+	}
 	for i, s := range order {
 		left = order[i:]
 		r.tell(key(s))

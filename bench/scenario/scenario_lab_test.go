@@ -109,12 +109,16 @@ func TestLabOwnSubjects(t *testing.T) {
 // kernel, which is why their flows may stall: out only, with few connections.
 func TestLabPeers(t *testing.T) {
 	lab.Require(t)
+	mine, err := subject.ParsePeer("mine=/usr/sbin/haproxy") // a user's own
+	if err != nil {
+		t.Fatal(err)
+	}
 	out := new(report.Run)
-	opt := options(t, []string{"bulk-1-up", "rr-1-100"}, []string{"out"}, peers(t, "haproxy", "haproxy-own", "nginx", "nginx-own")...)
+	opt := options(t, []string{"bulk-1-up", "rr-1-100"}, []string{"out"}, append(peers(t, "haproxy", "haproxy-own", "nginx", "nginx-own"), mine)...)
 	if err := scenario.Run(t.Context(), opt, out); err != nil {
 		t.Fatal(err)
 	}
-	clean(t, out, 2*4)
+	clean(t, out, 2*5)
 }
 
 // System calls are counted: a bare copy loop makes one read and one write for

@@ -21,7 +21,7 @@ func facts(bin string, loops int, command string) report.Facts {
 	f := report.Facts{
 		Time:    time.Now().UTC().Format(time.RFC3339),
 		Command: command, Commit: commit(filepath.Join(bin, "sluice")), Go: runtime.Version(),
-		Cores: runtime.NumCPU(), Loops: loops, Congestion: "cubic",
+		Cores: runtime.NumCPU(), Loops: loops,
 		Kernel:   word("/proc/sys/kernel/osrelease", 0),
 		Governor: word("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", 0),
 	}
