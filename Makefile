@@ -24,7 +24,7 @@ BAREERRNO := (dataplane/(sys|splice|loop|end|listener|dial|relay)|bench/(load|ba
 # Not root: a user namespace with a private /run, where namespaces get names.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,unshare -Urnm sh -c 'mount -t tmpfs lab /run && exec "$$0" "$$@"')
 
-NEED_DEMO := ip=iproute2 curl=curl nginx=nginx-light iperf3=iperf3
+NEED_DEMO := ip=iproute2 curl=curl nginx=nginx-light iperf3=iperf3 socat=socat
 NEED_TEST := $(NEED_DEMO) gcc=gcc /usr/include/stdlib.h=libc6-dev nft=nftables \
 	iptables-restore=iptables conntrack=conntrack strace=strace haproxy=haproxy \
 	/usr/lib/nginx/modules/ngx_stream_module.so=libnginx-mod-stream

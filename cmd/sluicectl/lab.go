@@ -18,6 +18,7 @@ func labCommand() *cobra.Command {
 		labDownCommand(name),
 		labStatusCommand(name),
 		labExecCommand(name),
+		labDemoCommand(name),
 	)
 	return cmd
 }

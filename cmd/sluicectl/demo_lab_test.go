@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-mesh/sluice/bench/lab"
+)
+
+// TestLabDemo runs the demo with the shipped programs, and again with an
+// interrupt in the middle, after which nothing is left.
+func TestLabDemo(t *testing.T) {
+	lab.Require(t)
+	t.Setenv("SLUICE_BIN", strings.TrimSuffix(lab.Binary(t, "sluice"), "/sluice"))
+	stood, err := lab.Standing()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := demonstrate(t.Context(), &out, ""); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	if !strings.HasSuffix(out.String(), "demo: ok\n") || strings.Count(out.String(), "Gbit/s") != 3 {
+		t.Errorf("the demo printed:\n%s", out.String())
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	out.Reset()
+	if err := demonstrate(ctx, &out, ""); err == nil {
+		t.Errorf("the interrupted demo says it went well:\n%s", out.String())
+	}
+	left, err := lab.Standing()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before, now := len(stood), len(left); now > before {
+		t.Errorf("%d labs stand, %d before: %v", now, before, left)
+	}
+}
