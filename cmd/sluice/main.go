@@ -4,65 +4,49 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 )
 
-// version is set by the linker; a build from a checkout says what it is from.
-var version = ""
+func main() { os.Exit(execute(os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr)) }
 
-func main() {
-	if err := command().Execute(); err != nil {
-		fmt.Fprintln(os.Stderr, "sluice:", err)
-		os.Exit(1)
+// execute runs one command line and returns the exit status.
+func execute(args []string, env lookup, stdout, stderr io.Writer) int {
+	root := newRoot(env)
+	if len(args) == 0 { // as the mesh's own proxy: no argument runs
+		args = []string{"proxy"}
 	}
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	if err := root.Execute(); err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			fmt.Fprintln(stderr, "sluice:", line)
+		}
+		return 1
+	}
+	return 0
 }
 
-func command() *cobra.Command {
+// newRoot builds the command tree; each subcommand is in the file of its name.
+func newRoot(env lookup) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "sluice",
 		Short:         "The proxy of a node: carries the TCP traffic of its pods",
+		Long:          "The proxy of a node: carries the TCP traffic of its pods.\nVersion: " + build(env).Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				_ = cmd.Help() // it says what there is; the error follows
-				return fmt.Errorf("unknown command: %s", args[0])
-			}
-			return cmd.Usage()
+			cmd.SetOut(cmd.ErrOrStderr())
+			_ = cmd.Help() // it says what there is; the error follows
+			return fmt.Errorf("unknown command: %s", args[0])
 		},
 	}
-	root.AddCommand(runCommand(), proxyCommand(), &cobra.Command{
-		Use:   "version",
-		Short: "Print what was built",
-		Args:  cobra.NoArgs,
-		Run:   func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), "sluice", buildVersion()) },
-	})
-	if len(os.Args) == 1 { // as the mesh's proxy: no argument runs
-		root.SetArgs([]string{"proxy"})
-	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(runCommand(env), proxyCommand(env), versionCommand(env))
 	return root
-}
-
-// buildVersion is the linked version, else the module's and its revision.
-func buildVersion() string {
-	if version != "" {
-		return version
-	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	var v strings.Builder
-	v.WriteString(info.Main.Version)
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			v.WriteString(" " + s.Value)
-		}
-	}
-	return v.String() + " " + info.GoVersion
 }

@@ -2,135 +2,121 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
+	"sync"
 	"time"
 
-	"github.com/pkg/profile"
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-mesh/sluice/dataplane/admin"
+	"github.com/sluice-mesh/sluice/dataplane/logs"
 	"github.com/sluice-mesh/sluice/dataplane/node"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
 )
 
-// Capture modes that this proxy serves, the best first.
-func modes() []string { return []string{"direct", "redirect"} }
-
-func runCommand() *cobra.Command {
-	var s settings
+func runCommand(env lookup) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Serve the pods that the agent hands over",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := errors.Join(s.environment(cmd, os.LookupEnv), s.finish()); err != nil {
-				return err
-			}
-			return run(cmd.Context(), &s)
-		},
+		Long: `Serve the pods that the agent hands over, until SIGTERM or an interrupt.
+
+A flag beats the environment, which beats the default. Each flag has a variable:
+SLUICE_ and its name, such as SLUICE_POD_DRAIN; those of the mesh's own proxy are
+known too.`,
+		Args: cobra.NoArgs,
 	}
-	s.flags(cmd)
+	given := registerFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return start(cmd.Context(), given, env, "run") }
 	return cmd
 }
 
-// proxyCommand is the mesh's own proxy's word for run; it ignores what follows.
-func proxyCommand() *cobra.Command {
+// proxyCommand is the word of the mesh's own proxy for run; it ignores what
+// follows.
+func proxyCommand(env lookup) *cobra.Command {
 	return &cobra.Command{
 		Use:                "proxy",
 		Short:              "The same, set by the environment alone",
 		DisableFlagParsing: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var s settings
-			s.flags(cmd)
-			if err := errors.Join(s.environment(cmd, os.LookupEnv), s.finish()); err != nil {
-				return err
-			}
-			return run(cmd.Context(), &s)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return start(cmd.Context(), nil, env, strings.Join(append([]string{"proxy"}, args...), " "))
 		},
 	}
 }
 
-// run serves until a signal ends it. A second interrupt ends it at once.
-func run(ctx context.Context, s *settings) error {
-	start := time.Now()
-	lv, err := parseLevels(s.logLevel)
+// start reads the settings and serves.
+func start(ctx context.Context, given flags, env lookup, args string) error {
+	s, err := readSettings(given, env)
 	if err != nil {
 		return err
 	}
-	log := slog.New(newLineHandler(os.Stdout, s.logFormat == "json", lv))
-	soft, hard, err := sys.RaiseFileLimit()
-	if err != nil {
-		log.Warn("the limit of descriptors stays", "soft", soft, "hard", hard, "error", err)
-	}
-	if err := selfTest(s.cfg.Session.NoMark); err != nil {
-		return err
-	}
-	if mode, ok := profiles()[s.profile]; ok {
-		defer profile.Start(mode, profile.ProfilePath(s.profileDir), profile.NoShutdownHook, profile.Quiet).Stop()
-	}
-	s.cfg.Log, s.cfg.Version, s.cfg.Pods.Modes = log, buildVersion(), modes()
-	n, err := node.New(s.cfg)
-	if err != nil {
-		return err
-	}
-	log.Info("sluice starts", "version", s.cfg.Version, "config", n.Settings(), "took", time.Since(start).String())
+	s.shown["command"] = args
+	return serve(ctx, s, build(env))
+}
 
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+// serve runs the node until a signal ends it.
+func serve(ctx context.Context, s *settings, b admin.Build) error {
+	begin := time.Now()
+	out := logs.New(os.Stdout, s.logFormat, s.levels)
+	log := slog.New(out.Handler())
+	if err := selfTest(s.node.Session.NoMark); err != nil {
+		return err
+	}
+	raiseFileLimit(log)
+	for _, w := range s.warnings {
+		log.Warn(w)
+	}
+	defer s.profile.start()()
+	s.node.Log, s.node.Flows, s.node.Build, s.node.Shown = log, out, b, s.shown
+	n, err := node.New(s.node)
+	if err != nil {
+		return err
+	}
+	log.Info("sluice starts", "version", b.Version, "revision", b.Revision, "config", s.shown, "took", time.Since(begin))
+
+	ctx, drain := context.WithCancel(ctx)
+	defer drain()
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, sys.SIGTERM)
 	defer signal.Stop(signals)
-	go endOnSignal(ctx, cancel, signals, log)
+	ended := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { watchSignals(signals, ended, drain, os.Exit, log) })
 	err = n.Run(ctx)
+	close(ended)
+	wg.Wait()
 	log.Info("sluice ends")
 	return err
 }
 
-// endOnSignal starts the drain at the first signal and ends the process at an
+// watchSignals starts the drain at the first signal and ends the process at an
 // interrupt after that.
-func endOnSignal(ctx context.Context, drain func(), signals <-chan os.Signal, log *slog.Logger) {
-	for first := true; ; first = false {
+func watchSignals(signals <-chan os.Signal, ended <-chan struct{}, drain func(), exit func(int), log *slog.Logger) {
+	for draining := false; ; {
 		select {
 		case sig := <-signals:
-			if first {
-				log.Info("drain begins", "signal", sig.String())
+			switch {
+			case !draining:
+				log.Info("drain begins", "reason", sig.String())
 				drain()
-				ctx = context.Background()
-			} else if sig == os.Interrupt {
-				os.Exit(0)
+				draining = true
+			case sig == os.Interrupt:
+				exit(0)
 			}
-		case <-ctx.Done():
+		case <-ended:
 			return
 		}
 	}
 }
 
-// selfTest finds out before anything else whether this process may do what a
-// proxy has to: enter namespaces and mark sockets.
-func selfTest(noMark bool) error {
-	if err := sys.CanEnterNamespaces(); err != nil {
-		return fmt.Errorf("enter a network namespace: %w; the process needs CAP_SYS_ADMIN", err)
-	}
-	if noMark {
-		return nil
-	}
-	var f sys.FD
-	if err := sys.Socket(&f, sys.IPv4); err != nil {
-		return fmt.Errorf("make a socket: %w", err)
-	}
-	defer f.Close()
-	if err := sys.SetMark(&f, sys.Mark); err != nil {
-		return fmt.Errorf("mark a socket: %w; the process needs CAP_NET_ADMIN", err)
-	}
-	return nil
-}
-
-func profiles() map[string]func(*profile.Profile) {
-	return map[string]func(*profile.Profile){
-		"cpu": profile.CPUProfile, "mem": profile.MemProfile, "block": profile.BlockProfile,
-		"mutex": profile.MutexProfile, "trace": profile.TraceProfile,
+// raiseFileLimit makes room for descriptors, of which each flow needs two.
+func raiseFileLimit(log *slog.Logger) {
+	soft, hard, err := sys.RaiseFileLimit()
+	if err != nil {
+		log.Warn("limit of descriptors can't be raised", "soft", soft, "hard", hard, "error", err)
+	} else if soft != hard {
+		log.Info("limit of descriptors raised", "from", soft, "to", hard)
 	}
 }

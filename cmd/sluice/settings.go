@@ -4,242 +4,175 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
-	"github.com/spf13/cobra"
-
-	"github.com/sluice-mesh/sluice/dataplane/dial"
+	"github.com/sluice-mesh/sluice/dataplane/logs"
 	"github.com/sluice-mesh/sluice/dataplane/node"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
 	"github.com/sluice-mesh/sluice/dataplane/zds"
 )
 
-// settings are what flags and the environment say. A flag beats its variable,
-// which beats the default.
+// lookup reads one environment variable.
+type lookup func(name string) (value string, ok bool)
+
+// settings are what flags and the environment say, checked.
 type settings struct {
-	cfg node.Config
+	node      node.Config
+	levels    *logs.Levels
+	logFormat logs.Format
+	profile   profiling
+	shown     map[string]any // by flag, as they are in effect
+	warnings  []string
 
-	sourcePorts string
-	keepalive   bool
-	logLevel    string
-	logFormat   string
-	profile     string
-	profileDir  string
+	keepalive bool
+	cpus      cpuSettings
 }
 
-// flags registers every flag with its default.
-func (s *settings) flags(cmd *cobra.Command) {
-	c, f := &s.cfg, cmd.Flags()
-	f.StringVar(&c.Pods.Socket, "zds-socket", zds.DefaultSocket, "unix socket of the agent that hands over pods")
-	f.IntVar(&c.Loops, "loops", 0, "event loops; 0 means one for each CPU, at most 16")
-	f.IntVar(&c.Pipes.Pipes, "pipes", 0, "pipes for splice that one loop may have; 0 means 64, negative none")
-	f.IntVar(&c.Pipes.PipeBytes, "pipe-bytes", 0, "size asked for each pipe; 0 means 512 KiB")
-	f.BoolVar(&c.Session.Relay.NoSplice, "no-splice", false, "copy only")
-	f.DurationVar(&c.Session.Patience, "connect-timeout", 10*time.Second, "for a connect to a destination")
-	f.DurationVar(&c.Session.Relay.Idle, "idle-timeout", 0, "reset a flow on which no byte moves for so long; 0 means never")
-	f.DurationVar(&c.Session.Relay.HalfClose, "half-close-timeout", time.Hour, "the same for a half-closed flow; 0 means never")
-	f.BoolVar(&s.keepalive, "keepalive", true, "probe silent peers")
-	f.DurationVar(&c.Session.Keepalive.Idle, "keepalive-time", node.DefaultKeepalive.Idle, "silence before the first probe")
-	f.DurationVar(&c.Session.Keepalive.Interval, "keepalive-interval", node.DefaultKeepalive.Interval, "time between probes")
-	f.IntVar(&c.Session.Keepalive.Count, "keepalive-retries", node.DefaultKeepalive.Count, "probes before the peer is given up")
-	f.DurationVar(&c.Pods.ProcessDrain, "drain", 5*time.Second, "how long open flows may go on after a signal to end")
-	f.DurationVar(&c.Pods.PodDrain, "pod-drain", 10*time.Minute, "how long open flows may go on after their pod was removed")
-	f.StringVar(&s.sourcePorts, "source-ports", "", "ranges for connections to applications in their clients' name, such as 16384-32767,10240-16383; keep clients' ephemeral ports out")
-	f.BoolVar(&c.Session.IPv4Only, "ipv4-only", false, "listen on IPv4 only")
-	f.BoolVar(&c.Session.NoReuse, "no-port-reuse", false, "let only one proxy at a time listen in a pod")
-	f.BoolVar(&c.Session.NoMark, "no-mark", false, "leave SO_MARK out; our capture rules need it")
-	f.BoolVar(&c.HostCongestion, "host-congestion", false, "use the host's congestion control within pods too")
-	f.BoolVar(&c.Session.Log, "access-log", true, "write one line for each flow")
-	f.StringVar(&s.logLevel, "log-level", "", "such as info or warn,access=info; empty means info")
-	f.StringVar(&s.logFormat, "log-format", "plain", "plain or json")
-	f.StringVar(&c.Admin.Admin, "admin-addr", "localhost:15000", "for people: flows, state, profiles; empty means none")
-	f.StringVar(&c.Admin.Metrics, "metrics-addr", ":15020", "Prometheus metrics; empty means none")
-	f.StringVar(&c.Admin.Ready, "ready-addr", ":15021", "readiness; empty means none")
-	f.StringVar(&s.profile, "profile", "", "profile the whole run: cpu, mem, block, mutex or trace")
-	f.StringVar(&s.profileDir, "profile-dir", ".", "where the profile is written")
+// A setting is one that can be given: as a flag, or as a variable whose name is
+// SLUICE_ and the flag's.
+type setting struct {
+	flag, kind string
+	standard   string // the text of the default
+	help       string
+	set        func(text string) error
 }
 
-// variable is an environment variable and how it is read.
-type variable struct {
-	name string
-	flag string // that beats it
-	set  func(*settings, string) error
+// The kinds of settings, as help shows them.
+const (
+	kindText     = "string"
+	kindBool     = "bool"
+	kindInt      = "int"
+	kindDuration = "duration"
+)
+
+// variable is the setting's own environment variable.
+func (t setting) variable() string {
+	return "SLUICE_" + strings.ToUpper(strings.ReplaceAll(t.flag, "-", "_"))
 }
 
-// variables are those of the mesh's own proxy that mean something here.
-func variables() []variable {
-	boolean := func(set func(*settings, bool)) func(*settings, string) error {
-		return func(s *settings, v string) error {
-			if v != "true" && v != "false" {
-				return errors.New("want true or false")
-			}
-			set(s, v == "true")
-			return nil
-		}
-	}
-	duration := func(at func(*settings) *time.Duration) func(*settings, string) error {
-		return func(s *settings, v string) (err error) {
-			*at(s), err = parseDuration(v)
-			return err
-		}
-	}
-	return []variable{
-		{"INPOD_UDS", "zds-socket", func(s *settings, v string) error { s.cfg.Pods.Socket = v; return nil }},
-		{"INPOD_PORT_REUSE", "no-port-reuse", boolean(func(s *settings, on bool) { s.cfg.Session.NoReuse = !on })},
-		{"PACKET_MARK", "no-mark", func(s *settings, v string) error {
-			n, err := strconv.ParseUint(v, 0, 32)
-			if err != nil || n != 0 && n != sys.Mark {
-				return fmt.Errorf("want %d, which the capture rules know, or 0 for none", sys.Mark)
-			}
-			s.cfg.Session.NoMark = n == 0
-			return nil
-		}},
-		{"IPV6_ENABLED", "ipv4-only", boolean(func(s *settings, on bool) { s.cfg.Session.IPv4Only = !on })},
-		{"KEEPALIVE_ENABLED", "keepalive", boolean(func(s *settings, on bool) { s.keepalive = on })},
-		{"KEEPALIVE_TIME", "keepalive-time", duration(func(s *settings) *time.Duration { return &s.cfg.Session.Keepalive.Idle })},
-		{"KEEPALIVE_INTERVAL", "keepalive-interval", duration(func(s *settings) *time.Duration { return &s.cfg.Session.Keepalive.Interval })},
-		{"KEEPALIVE_RETRIES", "keepalive-retries", func(s *settings, v string) (err error) {
-			s.cfg.Session.Keepalive.Count, err = strconv.Atoi(v)
-			return err
-		}},
-		{"TERMINATION_GRACE_PERIOD_SECONDS", "drain", func(s *settings, v string) error {
-			n, err := strconv.Atoi(v)
-			if err != nil {
-				return err
-			}
-			if n > 10 {
-				n -= 5
-			} else {
-				n--
-			}
-			s.cfg.Pods.ProcessDrain = time.Duration(max(n, 1)) * time.Second
-			return nil
-		}},
-		{"CONNECTION_TERMINATION_DEADLINE", "drain", duration(func(s *settings) *time.Duration { return &s.cfg.Pods.ProcessDrain })},
-		{"ZTUNNEL_CPU_LIMIT", "loops", func(s *settings, v string) (err error) { s.cfg.Loops, err = parseCPUs(v); return err }},
-		{"ZTUNNEL_RESOURCE_CPU_LIMIT", "loops", func(s *settings, v string) (err error) { s.cfg.Loops, err = parseCPUs(v); return err }},
-		{"ZTUNNEL_WORKER_THREADS", "loops", func(s *settings, v string) (err error) { s.cfg.Loops, err = parseThreads(v); return err }},
-		{"RUST_LOG", "log-level", func(s *settings, v string) error { s.logLevel = v; return nil }},
-		{"LOG_FORMAT", "log-format", func(s *settings, v string) error {
-			if v == "json" { // anything else is plain, as the variable is documented
-				s.logFormat = v
-			}
-			return nil
-		}},
+// table is every setting, in the order of docs/operating.md.
+func (s *settings) table() []setting {
+	c := &s.node
+	flows, keepalive := &c.Session, &c.Session.Keepalive
+	return []setting{
+		{"zds-socket", kindText, zds.DefaultSocket, "unix socket of the agent that hands over pods", text(&c.Pods.Socket, "a path")},
+		{"loops", kindInt, "0", "event loops; 0 means the CPU limit in the environment, else one for each CPU, at most 16", integer(&c.Loops, 0, maxLoops)},
+		{"pipes", kindInt, "0", "pipes for splice that one loop may have; 0 means 64, negative none", integer(&c.Pipes.Pipes, -1, 1<<16)},
+		{"pipe-bytes", kindInt, "0", "size asked for each pipe; 0 means 512 KiB", s.pipeBytes},
+		{"no-splice", kindBool, "false", "copy only", boolean(&flows.Relay.NoSplice)},
+		{"connect-timeout", kindDuration, "10s", "for a connect to a destination", duration(&flows.Patience, time.Millisecond, time.Hour)},
+		{"idle-timeout", kindDuration, "0s", "reset a flow on which no byte moves for so long; 0 means never", duration(&flows.Relay.Idle, 0, forever)},
+		{"half-close-timeout", kindDuration, "1h0m0s", "the same for a half-closed flow; 0 means never", duration(&flows.Relay.HalfClose, 0, forever)},
+		{"keepalive", kindBool, "true", "probe silent peers", boolean(&s.keepalive)},
+		{"keepalive-time", kindDuration, node.DefaultKeepalive.Idle.String(), "silence before the first probe", duration(&keepalive.Idle, time.Second, 32767*time.Second)},
+		{"keepalive-interval", kindDuration, node.DefaultKeepalive.Interval.String(), "time between probes", duration(&keepalive.Interval, time.Second, 32767*time.Second)},
+		{"keepalive-retries", kindInt, fmt.Sprint(node.DefaultKeepalive.Count), "probes before the peer is given up", integer(&keepalive.Count, 1, 127)},
+		{"drain", kindDuration, "5s", "how long open flows may go on after a signal to end", atOnce(&c.Pods.ProcessDrain)},
+		{"pod-drain", kindDuration, "10m0s", "how long open flows may go on after their pod was removed", atOnce(&c.Pods.PodDrain)},
+		{"source-ports", kindText, "", "ranges for connections to applications in their clients' name, the preferred one first; none means 16384-32767,10240-16383; keep clients' ephemeral ports out", s.sourcePorts},
+		{"no-source", kindBool, "false", "don't keep clients' source addresses", boolean(&c.NoSource)},
+		{"ipv4-only", kindBool, "false", "listen on IPv4 only", boolean(&flows.IPv4Only)},
+		{"no-port-reuse", kindBool, "false", "let only one proxy at a time listen in a pod", boolean(&flows.NoReuse)},
+		{"no-mark", kindBool, "false", "leave SO_MARK out; our capture rules need it", boolean(&flows.NoMark)},
+		{"host-congestion", kindBool, "false", "use the host's congestion control within pods too", boolean(&c.HostCongestion)},
+		{"access-log", kindBool, "true", "write one line for each flow", boolean(&flows.Log)},
+		{"log-level", kindText, "info", logs.LevelUsage, s.logLevel},
+		{"log-format", kindText, "plain", "plain or json", s.setLogFormat},
+		{"admin-addr", kindText, "localhost:15000", "for people: flows, state, profiles; none for no server", address(&c.Admin.Admin)},
+		{"metrics-addr", kindText, ":15020", "Prometheus metrics; none for no server", address(&c.Admin.Metrics)},
+		{"ready-addr", kindText, ":15021", "readiness; none for no server", address(&c.Admin.Ready)},
+		{"profile", kindText, "", "profile the whole run: cpu, mem, block, mutex or trace", s.profile.set},
+		{"profile-dir", kindText, ".", "where the profile is written", text(&s.profile.dir, "a directory")},
 	}
 }
 
-// environment reads the variables whose flag was not given; all faults at once.
-func (s *settings) environment(cmd *cobra.Command, lookup func(string) (string, bool)) error {
+// modes are the capture modes that this proxy serves, the best first.
+func modes() []string { return []string{"direct", "redirect"} }
+
+// readSettings takes the flags that were given, and for the others what the
+// environment says; all faults at once.
+func readSettings(given flags, env lookup) (*settings, error) {
+	s := &settings{shown: map[string]any{}}
+	table := map[string]setting{}
 	var faults []error
+	apply := func(t setting, text, what string) {
+		err := t.set(text)
+		if err == nil {
+			s.shown[t.flag] = shownValue(t.kind, text)
+			return
+		}
+		faults = append(faults, fmt.Errorf("invalid %s (%w)", what, err))
+	}
+	order := s.table()
+	for _, t := range order {
+		table[t.flag] = t
+		apply(t, t.standard, "default of --"+t.flag)
+	}
 	for _, v := range variables() {
-		text, ok := lookup(v.name)
-		if !ok || cmd.Flags().Changed(v.flag) {
+		raw, ok := env(v.name)
+		if !ok || !utf8.ValidString(raw) {
 			continue
 		}
-		if err := v.set(s, text); err != nil {
-			faults = append(faults, fmt.Errorf("invalid env var %s=%s (%w)", v.name, text, err))
+		text, err := v.read(s, raw)
+		switch {
+		case err != nil:
+			faults = append(faults, fmt.Errorf("invalid env var %s=%s (%w)", v.name, raw, err))
+		case v.flag != "":
+			apply(table[v.flag], text, fmt.Sprintf("env var %s=%s", v.name, raw))
 		}
 	}
-	return errors.Join(faults...)
+	for _, t := range order {
+		if raw, ok := env(t.variable()); ok && utf8.ValidString(raw) {
+			apply(t, raw, fmt.Sprintf("env var %s=%s", t.variable(), raw))
+		}
+	}
+	for _, t := range order {
+		if text, ok := given[t.flag]; ok {
+			apply(t, text, fmt.Sprintf("flag --%s=%s", t.flag, text))
+		}
+	}
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
+	}
+	s.finish()
+	return s, nil
 }
 
-// finish checks what flags and variables say together; all faults at once.
-func (s *settings) finish() error {
-	var faults []error
-	fault := func(flag string, err error) {
-		if err != nil {
-			faults = append(faults, fmt.Errorf("--%s: %w", flag, err))
-		}
+// finish fills in what several settings say together.
+func (s *settings) finish() {
+	s.node.Pods.Modes = modes()
+	if s.node.Loops == 0 {
+		s.node.Loops = min(s.cpus.loops(runtime.GOMAXPROCS(0)), maxLoops) // the runtime knows of affinity and control groups
 	}
-	var err error
-	s.cfg.Session.Ports, err = parseRanges(s.sourcePorts)
-	fault("source-ports", err)
-	if k := &s.cfg.Session.Keepalive; !s.keepalive {
-		*k = sys.Keepalive{}
-	} else if k.Idle < time.Second || k.Interval < time.Second || k.Count < 1 || k.Count > 127 || k.Idle > 32767*time.Second || k.Interval > 32767*time.Second {
-		fault("keepalive-time", fmt.Errorf("%v, %v and %d; want times of 1 s to 32767 s, and 1 to 127 probes (tcp(7))", k.Idle, k.Interval, k.Count))
+	s.shown["loops"] = s.node.Loops
+	if !s.keepalive {
+		s.node.Session.Keepalive = sys.Keepalive{}
 	}
-	if s.logFormat != "plain" && s.logFormat != "json" {
-		fault("log-format", fmt.Errorf("%q; want plain or json", s.logFormat))
-	}
-	_, err = parseLevels(s.logLevel)
-	fault("log-level", err)
-	if _, ok := profiles()[s.profile]; !ok && s.profile != "" {
-		fault("profile", fmt.Errorf("%q; want cpu, mem, block, mutex or trace", s.profile))
-	}
-	return errors.Join(faults...)
 }
 
-// parseDuration reads Go's syntax, a bare number of seconds, or days.
-func parseDuration(v string) (time.Duration, error) {
-	if n, err := strconv.ParseUint(v, 10, 31); err == nil {
-		return time.Duration(n) * time.Second, nil
+func (s *settings) pipeBytes(text string) error {
+	// With less splice is not worth while; a pipe of a GiB holds a flow's data for
+	// seconds.
+	if text == "0" {
+		s.node.Pipes.PipeBytes = 0
+		return nil
 	}
-	if days, ok := strings.CutSuffix(v, "d"); ok {
-		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
-			return time.Duration(n) * 24 * time.Hour, nil
-		}
-	}
-	d, err := time.ParseDuration(v)
-	if err == nil && d < 0 {
-		err = errors.New("want 0 or more")
-	}
-	return d, err
+	return integer(&s.node.Pipes.PipeBytes, 64<<10, 1<<30)(text)
 }
 
-// parseCPUs reads 2, 1.5 or 500m and rounds up.
-func parseCPUs(v string) (int, error) {
-	scale := 1.0
-	if m, ok := strings.CutSuffix(v, "m"); ok {
-		v, scale = m, 1000
-	}
-	n, err := strconv.ParseFloat(v, 64)
-	if err != nil || !(n > 0) || n/scale > 1<<16 {
-		return 0, errors.New("must be a positive CPU quantity")
-	}
-	cpus := int(n / scale)
-	if float64(cpus) < n/scale {
-		cpus++
-	}
-	return cpus, nil
+func (s *settings) sourcePorts(text string) (err error) {
+	s.node.Session.Ports, err = parseRanges(text)
+	return err
 }
 
-// parseThreads reads a number, 0 for all CPUs, or a percentage of them.
-func parseThreads(v string) (int, error) {
-	if p, ok := strings.CutSuffix(v, "%"); ok {
-		n, err := strconv.ParseFloat(p, 64)
-		if err != nil {
-			return 0, fmt.Errorf("invalid percentage: %s", p)
-		}
-		if !(n > 0) || n > 100 {
-			return 0, errors.New("percentage must be between 0 and 100")
-		}
-		return max(1, int(float64(runtime.NumCPU())*n/100+0.999999)), nil
-	}
-	n, err := strconv.ParseUint(v, 10, 16)
-	if err != nil {
-		return 0, fmt.Errorf("invalid number: %s", v)
-	}
-	return int(n), nil
+func (s *settings) logLevel(text string) (err error) {
+	s.levels, err = logs.ParseLevels(text)
+	return err
 }
 
-// parseRanges reads such as 16384-32767,10240-16383; empty means the default.
-func parseRanges(v string) ([]dial.Range, error) {
-	if v == "" {
-		return nil, nil
-	}
-	var all []dial.Range
-	for part := range strings.SplitSeq(v, ",") {
-		a, b, ok := strings.Cut(strings.TrimSpace(part), "-")
-		first, err1 := strconv.ParseUint(a, 10, 16)
-		last, err2 := strconv.ParseUint(b, 10, 16)
-		if !ok || err1 != nil || err2 != nil || first == 0 || first > last {
-			return nil, fmt.Errorf("range %q; want FIRST-LAST, both 1 to 65535", part)
-		}
-		all = append(all, dial.Range{First: uint16(first), Last: uint16(last)})
-	}
-	return all, nil
+func (s *settings) setLogFormat(text string) (err error) {
+	s.logFormat, err = logs.ParseFormat(text)
+	return err
 }

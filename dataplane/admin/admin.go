@@ -1,9 +1,8 @@
 // Package admin is HTTP for people and probes: the admin port (flows, state,
 // profiles, quit), the metrics port and the readiness port.
 //
-// Data enters as requests, and is asked of a Source. Owns: its three listeners
-// and their goroutines, until Serve returns. Threads: any; nothing here runs on
-// a loop.
+// Data enters as requests, and is asked of a Node. Owns: its listeners and their
+// goroutines, until Serve returns. Threads: any; nothing here runs on a loop.
 package admin
 
 import (
@@ -17,91 +16,158 @@ import (
 	"time"
 
 	"github.com/sluice-mesh/sluice/dataplane/flow"
+	"github.com/sluice-mesh/sluice/dataplane/logs"
 	"github.com/sluice-mesh/sluice/dataplane/metric"
 )
 
-// A Source knows what is asked for.
-type Source interface {
-	Pending() []string                    // what readiness waits for; empty when ready
-	Loops() ([]*metric.Set, error)        // by loop; nil for one that did not answer
+// Traffic is what the loops know. Each answer is asked of them, at that moment.
+type Traffic interface {
+	Counters() ([]*metric.Set, error)     // by loop; nil for one that did not answer, which the error says too
 	Flows(limit int) ([]flow.Info, error) // at most limit of each loop
-	Samples() []Sample                    // what others than loops count
-	Dump() any                            // the effective settings and all state, for JSON
-	Quit()                                // starts the drain
+	Open() int                            // how many flows there are
 }
 
-// Config says where to listen; "" leaves a server out.
+// State is what others than loops know.
+type State interface {
+	Pending() []string // what readiness waits for; empty when ready
+	Pods() []Pod
+	Samples() []Sample // what they count
+}
+
+// A Node is what there is to be asked.
+type Node struct {
+	Traffic Traffic
+	State   State
+	Quit    func()         // starts the drain
+	Levels  *logs.Levels   // nil when they can't be changed
+	Config  map[string]any // the effective settings, for JSON
+	Build   Build
+}
+
+// A Pod is one that this node serves.
+type Pod struct {
+	flow.Pod
+	State   string // Pending, Up or Draining
+	Since   time.Time
+	Netns   string // its network namespace
+	LastErr string // why it is pending
+}
+
+// Config says where to listen, as HOST:PORT; "" leaves a server out. The host
+// localhost is IPv4 and, where there is one, IPv6 loopback; no host is every
+// address.
 type Config struct {
-	Admin   string // for people on this machine: keep it on loopback
-	Metrics string
-	Ready   string
+	Admin    string // for people on this machine: keep it on loopback
+	Metrics  string
+	Ready    string
+	IPv4Only bool
 }
 
-// headerLimit bounds how long a client may take to say what it wants.
-const headerLimit = 2 * time.Second
+// headerLimit bounds how long a client may take to say what it wants, grace how
+// long one that is being answered may take after the end.
+const (
+	headerLimit = 2 * time.Second
+	headerBytes = 8 << 10
+	grace       = time.Second
+)
 
 // A Server is the three servers.
 type Server struct {
-	cfg   Config
-	log   *slog.Logger
+	log      *slog.Logger
+	untilEnd []service // admin and metrics: who drains wants to see what does not end
+	untilOut []service // readiness, which fails by not being there
+}
+
+// A service is one server and its listeners.
+type service struct {
+	name  string
 	lists []net.Listener
-	serve []*http.Server
+	http  *http.Server
 }
 
 // Listen opens the ports, all or none.
-func Listen(cfg Config, src Source, log *slog.Logger) (*Server, error) {
-	s := &Server{cfg: cfg, log: log}
+func Listen(cfg Config, n Node, log *slog.Logger) (_ *Server, err error) {
+	s := &Server{log: log}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
 	for _, p := range []struct {
 		name, addr string
 		handler    http.Handler
+		to         *[]service
 	}{
-		{"admin", cfg.Admin, people(src)},
-		{"metrics", cfg.Metrics, metrics(src)},
-		{"readiness", cfg.Ready, ready(src)},
+		{"admin", cfg.Admin, people(n), &s.untilEnd},
+		{"metrics", cfg.Metrics, metrics(n), &s.untilEnd},
+		{"readiness", cfg.Ready, ready(n.State), &s.untilOut},
 	} {
 		if p.addr == "" {
 			continue
 		}
-		l, err := net.Listen("tcp", p.addr)
+		lists, err := listen(p.addr, cfg.IPv4Only)
 		if err != nil {
-			s.close()
 			return nil, fmt.Errorf("%s port: %w", p.name, err)
 		}
-		s.lists = append(s.lists, l)
-		s.serve = append(s.serve, &http.Server{
-			Handler: p.handler, ReadHeaderTimeout: headerLimit, MaxHeaderBytes: 8 << 10,
+		*p.to = append(*p.to, service{p.name, lists, &http.Server{
+			Handler: p.handler, ReadHeaderTimeout: headerLimit, MaxHeaderBytes: headerBytes,
 			ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		})
+		}})
 	}
 	return s, nil
 }
 
-func (s *Server) close() {
-	for _, l := range s.lists {
-		_ = l.Close()
+// Close gives the ports back when Serve was never called.
+func (s *Server) Close() {
+	for _, v := range append(s.untilEnd, s.untilOut...) {
+		for _, l := range v.lists {
+			_ = l.Close()
+		}
 	}
 }
 
-// Serve answers until ctx ends; then it stops to accept, lets requests finish
-// for a moment, and returns.
-func (s *Server) Serve(ctx context.Context) {
-	var wg sync.WaitGroup
-	for i, srv := range s.serve {
-		wg.Go(func() {
-			if err := srv.Serve(s.lists[i]); !errors.Is(err, http.ErrServerClosed) {
-				s.log.Error("server ended", "address", s.lists[i].Addr().String(), "error", err)
-			}
-		})
+// Addr is where a server listens, for a port that was left to the kernel: admin,
+// metrics or readiness. The zero value stands for one that is not there.
+func (s *Server) Addr(name string) string {
+	for _, v := range append(s.untilEnd, s.untilOut...) {
+		if v.name == name {
+			return v.lists[0].Addr().String()
+		}
 	}
-	<-ctx.Done()
-	grace, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	for _, srv := range s.serve {
-		wg.Go(func() {
-			if srv.Shutdown(grace) != nil {
-				_ = srv.Close() // whoever is still being answered has had a second
-			}
-		})
+	return ""
+}
+
+// Serve answers until end ends, and about readiness until drain does. Then it
+// stops to accept, lets requests finish for a moment, and returns.
+func (s *Server) Serve(drain, end context.Context) {
+	var wg sync.WaitGroup
+	for _, v := range s.untilOut {
+		v.serve(drain, &wg, s.log)
+	}
+	for _, v := range s.untilEnd {
+		v.serve(end, &wg, s.log)
 	}
 	wg.Wait()
+}
+
+// serve starts the goroutines of one server.
+func (v service) serve(until context.Context, wg *sync.WaitGroup, log *slog.Logger) {
+	for _, l := range v.lists {
+		wg.Go(func() {
+			if err := v.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				log.Error("server ended", "server", v.name, "address", l.Addr().String(), "error", err)
+			}
+		})
+	}
+	wg.Go(func() { v.stop(until) })
+}
+
+// stop waits for the end of a server and ends it.
+func (v service) stop(until context.Context) {
+	<-until.Done()
+	limit, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	if v.http.Shutdown(limit) != nil {
+		_ = v.http.Close() // whoever is still being answered has had a second
+	}
 }

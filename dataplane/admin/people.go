@@ -3,52 +3,64 @@ package admin
 import (
 	"encoding/json"
 	"fmt"
+	"html"
 	"net/http"
 	"net/http/pprof"
-	"runtime"
-
-	"github.com/sluice-mesh/sluice/dataplane/metric"
 )
 
-// page is one address of the admin port.
+// A page is one address of the admin port.
 type page struct {
 	path, about string
 	serve       http.HandlerFunc
 }
 
-// people serves the admin port.
-func people(src Source) http.Handler {
-	pages := []page{
-		{"/flows", "live flows, as a table; ?format=json for JSON, ?limit=N for so many of each loop", flows(src)},
-		{"/config_dump", "the effective settings and the state of every pod", dump(src)},
-		{"/memstats", "counters of the Go runtime and of the loops, as JSON", memstats(src)},
-		{"/quitquitquit", "POST drains and ends the process", quit(src)},
+func pages(n Node) []page {
+	return []page{
+		{"/flows", "live flows, as a table; ?format=json for JSON, ?limit=N for at most so many of each loop", flows(n.Traffic)},
+		{"/config_dump", "the effective settings, the pods and their connections, as JSON", configDump(n)},
+		{"/loops", "what each loop has counted, as JSON", loops(n.Traffic)},
+		{"/memstats", "figures of the Go runtime, as JSON", memstats},
+		{"/logging", "POST ?level=LIST sets what is logged, POST ?reset goes back to what it was at the start; POST alone tells", logging(n.Levels)},
+		{"/quitquitquit", "POST drains and ends the process", quit(n.Quit)},
 		{"/debug/pprof/", "profiles of the Go runtime", pprof.Index},
 		{"/debug/pprof/profile", "CPU profile; ?seconds=N", pprof.Profile},
 		{"/debug/pprof/trace", "execution trace; ?seconds=N", pprof.Trace},
 		{"/debug/pprof/symbol", "symbols for profiles", pprof.Symbol},
 		{"/debug/pprof/cmdline", "the command line", pprof.Cmdline},
 	}
+}
+
+// people serves the admin port.
+func people(n Node) http.Handler {
+	all := pages(n)
 	mux := http.NewServeMux()
-	for _, p := range pages {
+	for _, p := range all {
 		mux.HandleFunc(p.path, p.serve)
 	}
 	mux.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		fmt.Fprintln(w, "<!doctype html><title>sluice</title><table>")
-		for _, p := range pages {
-			fmt.Fprintf(w, "<tr><td><a href=%q>%s</a><td>%s\n", p.path, p.path, p.about)
+		fmt.Fprintln(w, "<!doctype html><title>sluice</title><h1>sluice</h1><table>")
+		for _, p := range all {
+			fmt.Fprintf(w, "<tr><td><a href=\"%s\">%s</a><td>%s\n", p.path, p.path, html.EscapeString(p.about))
 		}
 		fmt.Fprintln(w, "</table>")
 	})
-	return only(mux)
+	return known(mux)
 }
 
-func dump(src Source) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, src.Dump()) }
+// known gives unknown paths an empty 404.
+func known(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h, pattern := mux.Handler(r)
+		if pattern == "" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
-// writeJSON writes v, or the error instead of it.
+// writeJSON writes v, or the error instead of it. Keys of maps are sorted.
 func writeJSON(w http.ResponseWriter, v any) {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -59,40 +71,21 @@ func writeJSON(w http.ResponseWriter, v any) {
 	_, _ = w.Write(append(text, '\n')) // the client is gone when it fails
 }
 
-func quit(src Source) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost {
-			w.WriteHeader(http.StatusMethodNotAllowed)
-			return
-		}
-		fmt.Fprintln(w, "shutdown now")
-		src.Quit()
+// posted answers 405 with help to anything but a POST.
+func posted(w http.ResponseWriter, r *http.Request, help string) bool {
+	if r.Method == http.MethodPost {
+		return true
 	}
+	w.Header().Set("Allow", http.MethodPost)
+	http.Error(w, help, http.StatusMethodNotAllowed)
+	return false
 }
 
-// memstats is what budget tests read: one request costs about 100 allocations
-// of its own, which two readings in a row show.
-func memstats(src Source) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		sets, err := src.Loops()
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
+func quit(drain func()) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if posted(w, r, "POST to /quitquitquit ends the process") {
+			fmt.Fprintln(w, "shutdown now")
+			drain()
 		}
-		var sum metric.Set
-		for _, s := range sets {
-			sum.Merge(s)
-		}
-		out := map[string]uint64{
-			"mallocs": m.Mallocs, "frees": m.Frees, "heap_alloc_bytes": m.HeapAlloc, "heap_sys_bytes": m.HeapSys,
-			"total_alloc_bytes": m.TotalAlloc, "gc_runs": uint64(m.NumGC), "gc_pause_ns": m.PauseTotalNs,
-			"stack_bytes": m.StackInuse, "goroutines": uint64(runtime.NumGoroutine()),
-		}
-		for c := range metric.Counter(metric.NumCounters) {
-			out[c.Describe().Name] = sum.Count(c)
-		}
-		writeJSON(w, out)
 	}
 }

@@ -8,14 +8,15 @@ import (
 )
 
 // ready answers GET /healthz/ready.
-func ready(src Source) http.Handler {
+func ready(state State) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz/ready", func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		if r.Method != http.MethodGet {
+			w.Header().Set("Allow", http.MethodGet)
 			w.WriteHeader(http.StatusMethodNotAllowed)
 			return
 		}
-		waits := src.Pending()
+		waits := state.Pending()
 		if len(waits) == 0 {
 			fmt.Fprintln(w, "ready")
 			return
@@ -24,17 +25,5 @@ func ready(src Source) http.Handler {
 		w.WriteHeader(http.StatusInternalServerError)
 		fmt.Fprintf(w, "not ready, pending: %s\n", strings.Join(waits, ", "))
 	})
-	return only(mux)
-}
-
-// only gives unknown paths an empty 404.
-func only(mux *http.ServeMux) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h, pattern := mux.Handler(r)
-		if pattern == "" {
-			w.WriteHeader(http.StatusNotFound)
-			return
-		}
-		h.ServeHTTP(w, r)
-	})
+	return known(mux)
 }

@@ -54,6 +54,7 @@ type Record struct {
 	Errno    uintptr // the kernel error behind Reason; 0 when there is none
 	Counts   Counts
 	AgeNano  int64
+	EndNano  int64 // Unix time
 	Pod      *Pod
 }
 

@@ -65,6 +65,7 @@ type Set struct {
 	counters [NumCounters]uint64
 	gauges   [NumGauges]int64
 	Opened   [MaxPaths]uint64             // flows, by path
+	Up, Down [MaxPaths]uint64             // bytes from clients to servers and back, by path
 	Closed   [MaxPaths][MaxReasons]uint64 // flows, by path and close reason
 }
 
@@ -93,6 +94,8 @@ func (s *Set) Merge(o *Set) {
 	}
 	for p := range s.Opened {
 		s.Opened[p] += o.Opened[p]
+		s.Up[p] += o.Up[p]
+		s.Down[p] += o.Down[p]
 		for r := range s.Closed[p] {
 			s.Closed[p][r] += o.Closed[p][r]
 		}

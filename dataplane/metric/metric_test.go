@@ -39,11 +39,13 @@ func TestMerge(t *testing.T) {
 		s.Move(metric.OpenFlows, 10*int64(n))
 		s.Move(metric.OpenFlows, -int64(n))
 		s.Opened[1] += n
+		s.Up[1] += 3 * n
+		s.Down[0] += 5 * n
 		s.Closed[1][metric.MaxReasons-1] += n
 	}
 	a.Merge(&b)
 	if a.Count(metric.Accepted) != 2 || a.Count(metric.UpBytes) != 3 || a.Level(metric.OpenFlows) != 27 ||
-		a.Opened[1] != 3 || a.Closed[1][metric.MaxReasons-1] != 3 {
+		a.Opened[1] != 3 || a.Up[1] != 9 || a.Down[0] != 15 || a.Closed[1][metric.MaxReasons-1] != 3 {
 		t.Errorf("sum is %+v", a)
 	}
 	if b.Count(metric.UpBytes) != 2 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-mesh/sluice/dataplane/admin"
+	"github.com/sluice-mesh/sluice/dataplane/logs"
 	"github.com/sluice-mesh/sluice/dataplane/pods"
 	"github.com/sluice-mesh/sluice/dataplane/session"
 	"github.com/sluice-mesh/sluice/dataplane/splice"
@@ -19,10 +20,17 @@ type Config struct {
 	Pipes   splice.Config
 	Session session.Config // Route and Congestion are filled in
 	Pods    pods.Config
-	Admin   admin.Config
+	Admin   admin.Config   // IPv4Only is filled in
+	Build   admin.Build    // as metrics and the dump say it
+	Shown   map[string]any // the effective settings as an operator knows them, for the dump
 	Log     *slog.Logger
-	Version string // as metrics and the dump say it
 
+	// Flows is where the records of flows are written if Session.Log is set. Its
+	// levels can be changed by the admin port.
+	Flows *logs.Output
+
+	// NoSource leaves the source address of connections to the kernel.
+	NoSource bool
 	// HostCongestion leaves the host's congestion control on connections
 	// within a pod too.
 	HostCongestion bool
@@ -62,23 +70,9 @@ func (c Config) check(cpus int) (Config, error) {
 	if c.Log == nil {
 		faults = append(faults, errors.New("no logger"))
 	}
+	if c.Session.Log && c.Flows == nil {
+		faults = append(faults, errors.New("records of flows are wanted, and there is nowhere to write them"))
+	}
+	c.Admin.IPv4Only = c.Session.IPv4Only
 	return c, errors.Join(faults...)
-}
-
-// describe is the checked config as an operator reads it.
-func (c Config) describe() map[string]any {
-	ports := []string{}
-	for _, r := range c.Session.Ports {
-		ports = append(ports, fmt.Sprintf("%d-%d", r.First, r.Last))
-	}
-	return map[string]any{
-		"loops": c.Loops, "zdsSocket": c.Pods.Socket, "modes": c.Pods.Modes,
-		"pipes": c.Pipes.Pipes, "pipeBytes": c.Pipes.PipeBytes, "splice": !c.Session.Relay.NoSplice,
-		"connectTimeout": c.Session.Patience.String(), "idleTimeout": c.Session.Relay.Idle.String(),
-		"halfCloseTimeout": c.Session.Relay.HalfClose.String(), "podDrain": c.Pods.PodDrain.String(),
-		"processDrain": c.Pods.ProcessDrain.String(), "sourcePorts": ports, "ipv4Only": c.Session.IPv4Only,
-		"keepalive":  fmt.Sprintf("%v, then %d probes %v apart", c.Session.Keepalive.Idle, c.Session.Keepalive.Count, c.Session.Keepalive.Interval),
-		"congestion": c.Session.Congestion, "accessLog": c.Session.Log,
-		"admin": c.Admin.Admin, "metrics": c.Admin.Metrics, "ready": c.Admin.Ready,
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/sluice-mesh/sluice/dataplane/admin"
 	"github.com/sluice-mesh/sluice/dataplane/flow"
+	"github.com/sluice-mesh/sluice/dataplane/logs"
 	"github.com/sluice-mesh/sluice/dataplane/loop"
 	"github.com/sluice-mesh/sluice/dataplane/netns"
 	"github.com/sluice-mesh/sluice/dataplane/pods"
@@ -36,6 +38,8 @@ type Node struct {
 	admin *admin.Server
 	quit  chan struct{} // closed by Quit
 
+	faults faults
+
 	quitOnce sync.Once
 	nextHome atomic.Uint32
 	stopping atomic.Bool
@@ -45,43 +49,62 @@ type Node struct {
 }
 
 // New makes a node that serves nothing yet. Its loops live in the caller's
-// namespace.
-func New(cfg Config) (*Node, error) {
-	cfg, err := cfg.check(runtime.NumCPU())
-	if err != nil {
+// namespace, and so do the ports for people and probes.
+func New(cfg Config) (_ *Node, err error) {
+	if cfg, err = cfg.check(runtime.NumCPU()); err != nil {
 		return nil, fmt.Errorf("node: %w", err)
 	}
 	cfg.Session.Route = route.Decide
+	if cfg.NoSource {
+		cfg.Session.Route = withoutSource
+	}
 	if !cfg.HostCongestion {
 		if cfg.Session.Congestion, err = sys.UnpacedCongestion(); err != nil {
 			cfg.Log.Warn("no congestion control without pacing; the host's is used within pods", "error", err)
 		}
 	}
-	n := &Node{cfg: cfg, log: cfg.Log, open: map[string]*session.Pod{}, quit: make(chan struct{})}
-	if n.pods, err = pods.New(cfg.Pods, n, cfg.Log); err != nil {
+	n := &Node{
+		cfg: cfg, log: scoped(cfg.Log, "node"), open: map[string]*session.Pod{},
+		quit: make(chan struct{}), faults: make(faults, faultsKept),
+	}
+	defer func() {
+		if err != nil {
+			n.close()
+		}
+	}()
+	if n.pods, err = pods.New(cfg.Pods, n, scoped(cfg.Log, "pods")); err != nil {
 		return nil, err
 	}
 	for i := range cfg.Loops {
-		l, err := loop.New(i, loop.Config{
-			Pipes: cfg.Pipes, Memory: blockMemory(), PanicEnds: sys.Checked, Log: panicLog{cfg.Log},
-		})
+		l, err := loop.New(i, loop.Config{Pipes: cfg.Pipes, Memory: blockMemory(), PanicEnds: sys.Checked, Log: n.faults})
 		if err != nil {
 			return nil, fmt.Errorf("loop %d: %w", i, err)
 		}
 		n.loops = append(n.loops, l)
 	}
 	n.env = session.NewEnv(cfg.Session, n.loops)
-	if n.admin, err = admin.Listen(cfg.Admin, view{n}, cfg.Log); err != nil {
+	if n.admin, err = admin.Listen(cfg.Admin, n.view(), scoped(cfg.Log, "admin")); err != nil {
 		return nil, err
 	}
 	return n, nil
 }
 
-// panicLog tells an operator of faults that ended one flow only.
-type panicLog struct{ log *slog.Logger }
+// withoutSource routes like Decide and leaves source addresses to the kernel.
+func withoutSource(path flow.Path, t flow.Tuple, own flow.Addrs) flow.Verdict {
+	v := route.Decide(path, t, own)
+	v.Source = netip.Addr{}
+	return v
+}
 
-func (p panicLog) Panicked(loop int, v any, stack []byte) {
-	p.log.Error("fault while serving a flow; the flow was ended", "loop", loop, "fault", v, "stack", string(stack))
+// scoped is a logger for one module.
+func scoped(log *slog.Logger, scope string) *slog.Logger { return log.With(logs.KeyScope, scope) }
+
+// close gives back what New has made when it could not make all.
+func (n *Node) close() {
+	for _, l := range n.loops {
+		l.Stop()
+		_ = l.Run() // for no longer than it takes to close what it owns
+	}
 }
 
 // Run serves until ctx ends, Quit is called, or a part fails. Every goroutine
@@ -92,10 +115,8 @@ func (n *Node) Run(ctx context.Context) error {
 	runtime.GOMAXPROCS(n.cfg.Loops + max(1, n.cfg.Loops/4))
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	served, endAdmin := context.WithCancel(context.Background())
-	logged, endLog := context.WithCancel(context.Background())
-	defer endAdmin()
-	defer endLog()
+	last, end := context.WithCancel(context.Background())
+	defer end()
 	var loops, rest sync.WaitGroup
 	for _, l := range n.loops {
 		loops.Go(func() {
@@ -104,28 +125,43 @@ func (n *Node) Run(ctx context.Context) error {
 			}
 		})
 	}
-	rest.Go(func() { n.admin.Serve(served) })
-	rest.Go(func() { session.WriteLog(logged, n.env.Rings(), n.log) })
-	rest.Go(func() {
-		select {
-		case <-n.quit:
-			stop(nil)
-		case <-ctx.Done():
-		}
-	})
+	rest.Go(func() { n.admin.Serve(ctx, last) })
+	rest.Go(func() { n.faults.write(last, n.log) })
+	if n.cfg.Session.Log {
+		rest.Go(func() { n.cfg.Flows.Drain(last, n.rings()) })
+	}
+	rest.Go(func() { n.awaitQuit(ctx, stop) })
 	context.AfterFunc(ctx, func() { n.stopping.Store(true) }) // 1. not ready
 	err := n.pods.Run(ctx)                                    // 2. listeners close, open flows run to the drain deadline
 	for _, l := range n.loops {                               // 3. loops close what is left
 		l.Stop()
 	}
 	loops.Wait()
-	endAdmin() // 4. nobody can ask any more, and the last records are written
-	endLog()
+	end()       // 4. nobody can ask any more, and the last records are written
 	rest.Wait() // 5. nothing of ours runs
 	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
 		err = cause // a loop failed
 	}
 	return err
+}
+
+// rings are where loops leave the records of flows.
+func (n *Node) rings() []logs.Ring {
+	var all []logs.Ring
+	for _, r := range n.env.Rings() {
+		all = append(all, r)
+	}
+	return all
+}
+
+// awaitQuit ends Run when Quit is called.
+func (n *Node) awaitQuit(ctx context.Context, stop context.CancelCauseFunc) {
+	select {
+	case <-n.quit:
+		n.log.Info("drain begins", "reason", "asked by the admin port")
+		stop(nil)
+	case <-ctx.Done():
+	}
 }
 
 // Quit starts the end of Run; from anywhere.

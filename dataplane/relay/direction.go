@@ -138,11 +138,14 @@ func (d *direction) lastWords() {
 
 func (d *direction) count(n int) {
 	d.bytes += uint64(n)
-	which := metric.DownBytes
+	m := &d.pair.loop.Metrics
 	if d == &d.pair.up {
-		which = metric.UpBytes
+		m.Add(metric.UpBytes, uint64(n))
+		m.Up[d.pair.Path] += uint64(n)
+	} else {
+		m.Add(metric.DownBytes, uint64(n))
+		m.Down[d.pair.Path] += uint64(n)
 	}
-	d.pair.loop.Metrics.Add(which, uint64(n))
 }
 
 // finish passes a FIN on. The last one of a flow is sent by closing.

@@ -35,6 +35,9 @@ type Relayed interface {
 // A Pair is two joined ends. It is embedded in its session; the zero value is
 // not joined.
 type Pair struct {
+	Path flow.Path // which its bytes are counted for; set before Join or Thaw
+
+	closed bool
 	loop   *loop.Loop
 	cfg    *Config
 	result Relayed
@@ -42,7 +45,6 @@ type Pair struct {
 	client, server end.End
 	up, down       direction  // client to server, and back
 	timer          loop.Timer // idle and half-close
-	closed         bool
 }
 
 // What an end tells the pair says which of the two it is by its type: a flow is

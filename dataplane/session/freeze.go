@@ -132,6 +132,7 @@ func (t *thawing) admit(p *Pod, to *loop.Loop) error {
 	if s.path >= flow.Paths {
 		d.Fail("bad path")
 	}
+	s.pair.Path = s.path
 	flags := d.Byte()
 	s.retried = flags&flagRetried != 0
 	s.id = d.Uint()

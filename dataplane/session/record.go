@@ -23,7 +23,7 @@ func (s *Session) record() {
 	if !ring.put(flow.Record{
 		ID: s.id, Tuple: s.tuple, Upstream: s.to, Source: s.source, Path: s.path,
 		Verdict: s.verdict, Reason: s.why, Errno: uintptr(s.errno), Counts: s.pair.Counts(),
-		AgeNano: int64(age), Pod: s.pod.Info,
+		AgeNano: int64(age), EndNano: time.Now().UnixNano(), Pod: s.pod.Info,
 	}) {
 		l.Metrics.Inc(metric.LogDropped)
 	}

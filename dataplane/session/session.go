@@ -76,7 +76,7 @@ type Session struct {
 // begin decides what becomes of the connection in s.client, on the home loop.
 func (s *Session) begin(path flow.Path, t flow.Tuple) {
 	p := s.pod
-	s.path, s.tuple, s.loop = path, t, p.home
+	s.path, s.tuple, s.loop, s.pair.Path = path, t, p.home, path
 	s.id = local(p.home).nextID(p.home)
 	p.home.Metrics.Opened[path]++
 	v := p.env.Route(path, t, p.Addrs())
