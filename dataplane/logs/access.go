@@ -76,6 +76,8 @@ func (w *accessWriter) record(r *flow.Record) {
 	if r.Source.IsValid() {
 		l.addr(keySource, r.Source)
 	}
+	l.number(keyUpBytes, r.Counts.Up)
+	l.number(keyDownBytes, r.Counts.Down)
 	l.number(keyUpSpliced, r.Counts.UpSpliced)
 	l.number(keyDownSpliced, r.Counts.DownSpliced)
 	l.number(keyFlow, r.ID)

@@ -32,6 +32,8 @@ const (
 	keyVerdict     = "verdict"
 	keyReason      = "reason"
 	keySource      = "source.addr"
+	keyUpBytes     = "up_bytes" // from client to server, whatever the direction
+	keyDownBytes   = "down_bytes"
 	keyUpSpliced   = "up_spliced"
 	keyDownSpliced = "down_spliced"
 	keyFlow        = "flow"
