@@ -43,7 +43,7 @@ func newRoot(env lookup) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cmd.SetOut(cmd.ErrOrStderr())
 			_ = cmd.Help() // it says what there is; the error follows
-			return fmt.Errorf("unknown command: %s", args[0])
+			return fmt.Errorf("unknown command: %s", strings.Join(args, " "))
 		},
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true

@@ -63,10 +63,13 @@ type Config struct {
 	IPv4Only bool
 }
 
-// headerLimit bounds how long a client may take to say what it wants, grace how
-// long one that is being answered may take after the end.
+// headerLimit bounds how long a client may take to say what it wants, idleLimit how
+// long its connection may wait for the next question (whoever can reach a port
+// must not use up descriptors), grace how long one that is being answered may take
+// after the end.
 const (
 	headerLimit = 2 * time.Second
+	idleLimit   = 2 * time.Minute
 	headerBytes = 8 << 10
 	grace       = time.Second
 )
@@ -110,7 +113,7 @@ func Listen(cfg Config, n Node, log *slog.Logger) (_ *Server, err error) {
 			return nil, fmt.Errorf("%s port: %w", p.name, err)
 		}
 		*p.to = append(*p.to, service{p.name, lists, &http.Server{
-			Handler: p.handler, ReadHeaderTimeout: headerLimit, MaxHeaderBytes: headerBytes,
+			Handler: p.handler, ReadHeaderTimeout: headerLimit, IdleTimeout: idleLimit, MaxHeaderBytes: headerBytes,
 			ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		}})
 	}

@@ -131,9 +131,10 @@ func (n *Node) Run(ctx context.Context) error {
 		rest.Go(func() { n.cfg.Flows.Drain(last, n.rings()) })
 	}
 	rest.Go(func() { n.awaitQuit(ctx, stop) })
-	context.AfterFunc(ctx, func() { n.stopping.Store(true) }) // 1. not ready
-	err := n.pods.Run(ctx)                                    // 2. listeners close, open flows run to the drain deadline
-	for _, l := range n.loops {                               // 3. loops close what is left
+	context.AfterFunc(ctx, n.Stopping) // 1. not ready
+	err := n.pods.Run(ctx)             // 2. listeners close, open flows run to the drain deadline
+	stop(nil)                          // it is the end also when it was the agent that broke the protocol
+	for _, l := range n.loops {        // 3. loops close what is left
 		l.Stop()
 	}
 	loops.Wait()
@@ -166,6 +167,9 @@ func (n *Node) awaitQuit(ctx context.Context, stop context.CancelCauseFunc) {
 
 // Quit starts the end of Run; from anywhere.
 func (n *Node) Quit() { n.quitOnce.Do(func() { close(n.quit) }) }
+
+// Stopping notes that what is drained from now on is because the process ends.
+func (n *Node) Stopping() { n.stopping.Store(true) }
 
 // Start opens the listeners of a pod; it takes ns.
 func (n *Node) Start(_ context.Context, p pods.Pod, ns *netns.Handle) (pods.Running, error) {

@@ -194,6 +194,7 @@ func (m *Manager) drainAll() error {
 	up := slices.Sorted(maps.Keys(m.running))
 	already := slices.Collect(maps.Keys(m.draining))
 	m.mu.Unlock()
+	m.host.Stopping()
 	for _, p := range already {
 		p.run.Drain(m.cfg.ProcessDrain)
 	}

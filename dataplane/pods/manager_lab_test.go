@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -127,6 +128,9 @@ func TestLabShutdownDrains(t *testing.T) {
 		d := c.drains()
 		return len(d) == 2 && d[0] == quick.PodDrain && d[1] == quick.ProcessDrain
 	})
+	if e := c.endings(); !slices.Equal(e, []bool{false, true}) {
+		t.Errorf("the host was told of the end before each drain of c: %v; want false, true", e)
+	}
 	a.flow(-1)
 	c.flow(-1)
 	if err := testkit.Receive(t, testkit.Wait, "end of the manager", b.end); err != nil {

@@ -28,6 +28,7 @@ type host struct {
 	mu     sync.Mutex
 	starts []pods.Pod
 	up     map[string]*served // the last one started, by uid
+	ending bool               // Stopping was called
 }
 
 type served struct {
@@ -37,7 +38,9 @@ type served struct {
 	done chan struct{}
 
 	mu     sync.Mutex
+	host   *host
 	limits []time.Duration // of each Drain
+	ending []bool          // whether the host was stopping, at each Drain
 	flows  int
 	ended  bool
 }
@@ -47,7 +50,7 @@ func (h *host) Start(_ context.Context, p pods.Pod, ns *netns.Handle) (pods.Runn
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.starts = append(h.starts, p)
-	s := &served{pod: p, id: ns.ID(), done: make(chan struct{})}
+	s := &served{host: h, pod: p, id: ns.ID(), done: make(chan struct{})}
 	var err error
 	if s.l, err = listen(ns); err != nil {
 		return nil, err
@@ -73,6 +76,18 @@ func (h *host) last(uid string) *served {
 	return h.up[uid]
 }
 
+func (h *host) Stopping() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ending = true
+}
+
+func (h *host) isStopping() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ending
+}
+
 func (h *host) started() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -84,6 +99,7 @@ func (s *served) Drain(limit time.Duration) {
 	defer s.mu.Unlock()
 	s.l.Close()
 	s.limits = append(s.limits, limit)
+	s.ending = append(s.ending, s.host.isStopping())
 	s.endLocked()
 }
 
@@ -108,6 +124,12 @@ func (s *served) drains() []time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]time.Duration(nil), s.limits...)
+}
+
+func (s *served) endings() []bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]bool(nil), s.ending...)
 }
 
 func namespace(t *testing.T) *netns.Handle {

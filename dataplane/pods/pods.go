@@ -44,6 +44,9 @@ type Host interface {
 	// Start takes ns, also on error. It returns when the pod's listeners accept;
 	// it gives up when ctx ends, which is before the agent does.
 	Start(ctx context.Context, p Pod, ns *netns.Handle) (Running, error)
+	// Stopping comes once, before the process drain: every Drain from then on is
+	// because the process ends.
+	Stopping()
 }
 
 // Running is a pod that Start brought up.
