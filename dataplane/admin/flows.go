@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -110,7 +111,7 @@ func writeFlows(w io.Writer, rows []flowRow, open int) {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "POD\tPATH\tCLIENT\tDESTINATION\tSOURCE\tSTATE\tLOOP\tAGE\tUP\tDOWN\tENGINES\tENDED\tHELD")
 	for _, f := range rows {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%v\t%d\t%d\t%s/%s\t%s/%s\t%d/%d\n", f.Pod, f.Path, f.Client, f.Dst, f.Source,
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%v\t%d\t%d\t%s/%s\t%s/%s\t%d/%d\n", f.Pod, f.Path, f.Client, f.Dst, cmp.Or(f.Source, "-"),
 			f.State, f.Loop, time.Duration(f.AgeSecs*1e9).Round(time.Millisecond), f.Up, f.Down, f.UpBy, f.DownBy,
 			ended(f.UpEnded), ended(f.DownEnded), f.UpHeld, f.DownHeld)
 	}

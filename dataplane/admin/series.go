@@ -90,7 +90,9 @@ func (e emitter) flows(sum *metric.Set) {
 		e.counter(opened, float64(sum.Opened[p]-refused), traffic...)
 		e.counter(received, float64(sum.Up[p]), traffic...)
 		e.counter(sent, float64(sum.Down[p]), traffic...)
-		e.gauge(sockets, float64(sum.Opened[p]-all), traffic[0])
+		// Loops are asked one after the other: one may tell of an end whose
+		// beginning another had not seen yet.
+		e.gauge(sockets, max(0, float64(sum.Opened[p])-float64(all)), traffic[0])
 		for _, f := range []string{flagNone, flagConnect} {
 			traffic[2].value = f
 			e.counter(closed, float64(flags[f]), traffic...)
