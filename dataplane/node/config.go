@@ -18,7 +18,7 @@ import (
 type Config struct {
 	Loops   int // 0 means the CPU limit, at most 16
 	Pipes   splice.Config
-	Session session.Config // Route and Congestion are filled in
+	Session session.Config // Congestion is filled in, and Route if it is nil
 	Pods    pods.Config
 	Admin   admin.Config   // IPv4Only is filled in
 	Build   admin.Build    // as metrics and the dump say it
@@ -31,6 +31,11 @@ type Config struct {
 
 	// NoSource leaves the source address of connections to the kernel.
 	NoSource bool
+
+	// ContainFaults ends one flow by a fault also in builds with the tag
+	// "checked", where it ends the process.
+	ContainFaults bool
+
 	// HostCongestion leaves the host's congestion control on connections
 	// within a pod too.
 	HostCongestion bool

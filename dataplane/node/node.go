@@ -54,7 +54,9 @@ func New(cfg Config) (_ *Node, err error) {
 	if cfg, err = cfg.check(runtime.NumCPU()); err != nil {
 		return nil, fmt.Errorf("node: %w", err)
 	}
-	cfg.Session.Route = route.Decide
+	if cfg.Session.Route == nil {
+		cfg.Session.Route = route.Decide
+	}
 	if cfg.NoSource {
 		cfg.Session.Route = withoutSource
 	}
@@ -76,7 +78,9 @@ func New(cfg Config) (_ *Node, err error) {
 		return nil, err
 	}
 	for i := range cfg.Loops {
-		l, err := loop.New(i, loop.Config{Pipes: cfg.Pipes, Memory: blockMemory(), PanicEnds: sys.Checked, Log: n.faults})
+		l, err := loop.New(i, loop.Config{
+			Pipes: cfg.Pipes, Memory: blockMemory(), PanicEnds: sys.Checked && !cfg.ContainFaults, Log: n.faults,
+		})
 		if err != nil {
 			return nil, fmt.Errorf("loop %d: %w", i, err)
 		}

@@ -1,10 +1,13 @@
 package node_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluice-mesh/sluice/bench/lab"
+	"github.com/sluice-mesh/sluice/dataplane/dial"
 	"github.com/sluice-mesh/sluice/dataplane/flow"
 	"github.com/sluice-mesh/sluice/dataplane/metric"
 	"github.com/sluice-mesh/sluice/dataplane/node"
@@ -32,6 +35,7 @@ type settings struct {
 	sourcePorts     string // such as 16384-32767
 	drain, podDrain string
 	noLog           bool // of the shipped program; in this process there is none
+	shippedOnly     bool // for long tests
 }
 
 // withProxies runs a test once with a node in this process and once with the
@@ -44,6 +48,9 @@ func withProxies(t *testing.T, want lab.Topology, set settings, test func(t *tes
 		{"in-process", startInProcess},
 		{"shipped", startShipped},
 	} {
+		if set.shippedOnly && kind.name != "shipped" {
+			continue
+		}
 		t.Run(kind.name, func(t *testing.T) {
 			l := lab.New(t, want)
 			var all []*proxy
@@ -64,6 +71,15 @@ func startInProcess(t *testing.T, set settings, n *lab.Node) *proxy {
 	cfg.Session.Relay.Idle = duration(t, set.idle)
 	cfg.Session.Relay.HalfClose = duration(t, set.halfClose)
 	cfg.Session.Patience = duration(t, set.connect)
+	if set.sourcePorts != "" {
+		for _, part := range strings.Split(set.sourcePorts, ",") {
+			var r dial.Range
+			if _, err := fmt.Sscanf(part, "%d-%d", &r.First, &r.Last); err != nil {
+				t.Fatal(err)
+			}
+			cfg.Session.Ports = append(cfg.Session.Ports, r)
+		}
+	}
 	run := inProcess(t, cfg, n.Pods...)
 	read := func() metric.Set {
 		set, err := run.Metrics()

@@ -270,7 +270,7 @@ func (s *Session) armKeepalive() {
 	}
 }
 
-const keepaliveAfter = 10 * time.Second
+const keepaliveAfter = 5 * time.Second
 
 // Fire turns keepalive on. That it fails means that the connection is gone,
 // which its event tells.
