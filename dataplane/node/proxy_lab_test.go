@@ -72,7 +72,7 @@ func startInProcess(t *testing.T, set settings, n *lab.Node) *proxy {
 	cfg.Session.Relay.HalfClose = duration(t, set.halfClose)
 	cfg.Session.Patience = duration(t, set.connect)
 	if set.sourcePorts != "" {
-		for _, part := range strings.Split(set.sourcePorts, ",") {
+		for part := range strings.SplitSeq(set.sourcePorts, ",") {
 			var r dial.Range
 			if _, err := fmt.Sscanf(part, "%d-%d", &r.First, &r.Last); err != nil {
 				t.Fatal(err)
