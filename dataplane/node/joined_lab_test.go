@@ -58,19 +58,19 @@ func joinThrough(t *testing.T, from, to *lab.Space, at netip.AddrPort, small boo
 	return j
 }
 
-// send writes n bytes to c.
+// send writes n bytes to c; on any goroutine.
 func (j *joined) send(c *net.TCPConn, n int) {
 	j.t.Helper()
 	if _, err := c.Write(make([]byte, n)); err != nil {
-		j.t.Fatalf("send: %v", err)
+		j.t.Errorf("send: %v", err)
 	}
 }
 
-// shut sends FIN.
+// shut sends FIN; on any goroutine.
 func (j *joined) shut(c *net.TCPConn) {
 	j.t.Helper()
 	if err := c.CloseWrite(); err != nil {
-		j.t.Fatalf("shut: %v", err)
+		j.t.Errorf("shut: %v", err)
 	}
 }
 
