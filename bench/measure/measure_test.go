@@ -186,3 +186,29 @@ func TestParseCalls(t *testing.T) {
 		}
 	}
 }
+
+func TestChildrenInheritTheFileLimit(t *testing.T) {
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	// The soft limit alone is moved, which anybody may.
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 500, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := RaiseFileLimit(600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("sh", "-c", "ulimit -n").Output()
+	if err != nil || strings.TrimSpace(string(out)) != "600" {
+		t.Errorf("a child may open %q, %v; want 600", out, err)
+	}
+	if err := RaiseFileLimit(1); err != nil {
+		t.Errorf("a limit that is there already: %v", err)
+	}
+}

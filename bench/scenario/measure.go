@@ -25,6 +25,9 @@ type measurement struct {
 	scenario Scenario
 }
 
+// spareFiles are descriptors that a subject needs besides those of connections.
+const spareFiles = 1000
+
 // observed is what one pass saw.
 type observed struct {
 	load          *load.Result
@@ -59,6 +62,11 @@ func (m *measurement) spec() load.Spec {
 	spec.To = load.Addrs(m.ground.target, subject.AppPort, ports)
 	spec.Seed, spec.Threads = m.opt.Seed, 1
 	spec.Warm, spec.Length = m.opt.Timing.Warm, m.opt.Timing.Length
+	if limit, err := measure.FileLimit(); err == nil && spec.Kind == load.Idle {
+		// One proxy may carry both halves of a path, two descriptors each. Where it
+		// may not open as many, there are fewer connections: figures are per connection.
+		spec.Conns = min(spec.Conns, int(limit-min(limit, spareFiles))/(2*len(m.ground.pods)))
+	}
 	return spec
 }
 

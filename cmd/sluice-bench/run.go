@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-mesh/sluice/bench/lab"
+	"github.com/sluice-mesh/sluice/bench/measure"
 	"github.com/sluice-mesh/sluice/bench/report"
 	"github.com/sluice-mesh/sluice/bench/scenario"
 	"github.com/sluice-mesh/sluice/bench/subject"
@@ -34,6 +35,9 @@ type runFlags struct {
 	profile                           string
 	seed                              uint64
 }
+
+// fileLimit is for 9000 connections that pass one proxy twice, and some.
+const fileLimit = 60000
 
 func runCommand() *cobra.Command {
 	f := new(runFlags)
@@ -101,6 +105,9 @@ func (f *runFlags) run(cmd *cobra.Command) (err error) {
 			return err
 		}
 		defer func() { err = errors.Join(err, stop(cmd.OutOrStdout())) }()
+	}
+	if err := measure.RaiseFileLimit(fileLimit); err != nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%v: fewer idle connections on one node\n", err)
 	}
 	out := &report.Run{Facts: facts(opt.Bin, f.loops, strings.Join(os.Args, " "))}
 	// The file is written before anything is measured: where it can't be, that
