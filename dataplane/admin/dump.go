@@ -24,14 +24,14 @@ func (b Build) json() map[string]string {
 	}
 }
 
-// podRow is one entry of workloadState.
+// podRow is one entry of workloadState. Keys are in order, as in the mesh's dump.
 type podRow struct {
-	State       string       `json:"state"`
-	Since       string       `json:"since"`
-	Netns       string       `json:"netns"`
-	LastError   string       `json:"lastError,omitempty"`
-	Info        podInfo      `json:"info"`
 	Connections *connections `json:"connections,omitempty"`
+	Info        podInfo      `json:"info"`
+	LastError   string       `json:"lastError,omitempty"`
+	Netns       string       `json:"netns"`
+	Since       string       `json:"since"`
+	State       string       `json:"state"`
 }
 
 type podInfo struct {
@@ -46,10 +46,10 @@ type connections struct {
 }
 
 type connection struct {
-	Src         string  `json:"src"`
-	OriginalDst *string `json:"originalDst"` // null for inbound, where it could name a host only
 	ActualDst   string  `json:"actualDst"`
+	OriginalDst *string `json:"originalDst"` // null for inbound, where it could name a host only
 	Protocol    string  `json:"protocol"`
+	Src         string  `json:"src"`
 }
 
 // configDump tells the effective settings and all state, with the keys that the

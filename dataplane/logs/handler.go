@@ -74,8 +74,10 @@ func (l *line) attr(prefix string, a slog.Attr) {
 	switch v.Kind() {
 	case slog.KindString:
 		l.text(key, v.String())
-	case slog.KindInt64, slog.KindUint64, slog.KindFloat64, slog.KindBool:
+	case slog.KindInt64, slog.KindUint64, slog.KindBool:
 		l.literal(key, v.String())
+	case slog.KindFloat64:
+		l.any(key, v.Float64())
 	case slog.KindDuration:
 		l.text(key, v.Duration().String())
 	case slog.KindTime:

@@ -92,3 +92,6 @@ func (n *Node) Metrics() (metric.Set, error) {
 	}
 	return sum, err
 }
+
+// Addr is where a server for people or probes listens.
+func (n *Node) Addr(server string) string { return n.admin.Addr(server) }

@@ -150,3 +150,18 @@ func TestWaiting(t *testing.T) {
 		})
 	}
 }
+
+func TestTable(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "page.md")
+	text := "| x |\n| --- |\n| no |\n\n## Here\n\nwords\n\n| A | B |\n| --- | --- |\n| `a`, `b` | c |\n| d | |\n\n| E |\n"
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got := testkit.Table(t, file, "## Here")
+	if len(got) != 2 || got[0][1] != "c" || got[1][0] != "d" || got[1][1] != "" {
+		t.Errorf("table: %q", got)
+	}
+	if code := testkit.Code(got[0][0]); len(code) != 2 || code[0] != "a" || code[1] != "b" {
+		t.Errorf("code: %q", code)
+	}
+}
