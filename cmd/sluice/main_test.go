@@ -27,6 +27,7 @@ func TestCommandLines(t *testing.T) {
 		{"help", nil, 0, `The proxy of a node(.|\n)*Version: .+(.|\n)*proxy(.|\n)*run(.|\n)*version`, "$"},
 		{"run --help", nil, 0, "Serve the pods(.|\n)*--zds-socket", "$"},
 		{"tunnel", nil, 1, "$", "The proxy of a node(.|\n)*sluice: unknown command: tunnel\n$"},
+		{"--", nil, 1, "$", "The proxy of a node(.|\n)*sluice: unknown command: \n$"},
 		{"run --no-such-flag", nil, 1, "$", "sluice: unknown flag: --no-such-flag\n$"},
 		{"run more", nil, 1, "$", "sluice: unknown command \"more\""},
 		{"run", []string{wrong}, 1, "$", regexp.QuoteMeta(fault)},
