@@ -1,5 +1,5 @@
-// Command sluicectl is for people: it builds labs to try the proxy in and looks
-// into them.
+// Command sluicectl is for people: it looks into a running proxy, and builds labs
+// to try it in.
 package main
 
 import (
@@ -29,6 +29,6 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(labCommand())
+	root.AddCommand(getCommand(), statusCommand(), labCommand())
 	return root
 }
