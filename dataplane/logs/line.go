@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"strconv"
 	"time"
-	"unicode/utf8"
 )
 
 // line builds lines in a buffer that is used again, so that one costs no
@@ -71,7 +70,7 @@ func (l *line) text(key, v string) {
 	if l.format == JSON {
 		l.buf = appendJSON(l.buf, v)
 	} else {
-		l.buf = strconv.AppendQuote(l.buf, v)
+		l.buf = appendPlain(l.buf, v)
 	}
 }
 
@@ -122,18 +121,34 @@ func appendBare(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
-// appendJSON adds a JSON string.
-func appendJSON(b []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
-			text, err := json.Marshal(s)
-			if err != nil { // a string always can be
-				return append(b, `""`...)
-			}
-			return append(b, text...)
-		}
+// appendPlain adds a string in quotes, with Go's escapes.
+func appendPlain(b []byte, s string) []byte {
+	if !simple(s) {
+		return strconv.AppendQuote(b, s)
 	}
 	b = append(b, '"')
 	b = append(b, s...)
 	return append(b, '"')
+}
+
+// appendJSON adds a JSON string.
+func appendJSON(b []byte, s string) []byte {
+	if simple(s) {
+		return appendPlain(b, s)
+	}
+	text, err := json.Marshal(s)
+	if err != nil { // a string always can be
+		return append(b, `""`...)
+	}
+	return append(b, text...)
+}
+
+// simple reports a string that needs no escapes in either format.
+func simple(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
+			return false
+		}
+	}
+	return true
 }
