@@ -128,19 +128,19 @@ func (r *fieldReader) str(b []byte) (s, rest []byte, ok bool) {
 }
 
 // readInt reads an integer whose first byte has a prefix of so many bits (RFC 7541
-// 5.1). What does not fit into 32 bits is refused: nothing here is that long.
+// 5.1). One that needs more than 63 bits is refused.
 func readInt(b []byte, bits int) (v uint64, rest []byte, ok bool) {
 	limit := uint64(1)<<bits - 1
 	v, b = uint64(b[0])&limit, b[1:]
 	if v < limit {
 		return v, b, true
 	}
-	for shift := 0; len(b) > 0 && shift <= 28; shift += 7 {
+	for shift := 0; len(b) > 0 && shift < 63; shift += 7 {
 		c := b[0]
 		b = b[1:]
 		v += uint64(c&0x7f) << shift
 		if c&0x80 == 0 {
-			return v, b, v <= 1<<32-1
+			return v, b, true
 		}
 	}
 	return 0, nil, false
