@@ -14,34 +14,47 @@ const (
 	testBlock = 64 << 10
 )
 
-// told is what a Reader tells of some bytes, with the pieces of a DATA frame put
-// together and what is lent copied.
-func told(r *Reader, pieces ...[]byte) (out []Event, errs []error) {
-	for _, b := range pieces {
-		for {
-			ev, rest, err := r.Next(b)
-			b = rest
-			if err != nil {
-				errs = append(errs, err)
-				if r.at == inFault {
-					return out, errs
-				}
-				continue
+// A tale is what a Reader tells, with the pieces of a DATA frame put together and what
+// is lent copied.
+type tale struct {
+	events []Event
+	errs   []error
+}
+
+// feed lets r read b. False means that the Reader is dead.
+func (o *tale) feed(r *Reader, b []byte) bool {
+	for {
+		ev, rest, err := r.Next(b)
+		b = rest
+		switch {
+		case err != nil:
+			o.errs = append(o.errs, err)
+			if r.at == inFault {
+				return false
 			}
-			if ev.Kind == KindNone {
-				break
-			}
+		case ev.Kind == KindNone:
+			return true
+		case ev.Kind == KindData && !ev.First && len(o.events) > 0:
+			last := &o.events[len(o.events)-1]
+			last.Data = append(last.Data, ev.Data...)
+			last.Wire += ev.Wire
+			last.End = ev.End
+		default:
 			ev.Data = bytes.Clone(ev.Data)
-			if last := len(out) - 1; ev.Kind == KindData && !ev.First {
-				out[last].Data = append(out[last].Data, ev.Data...)
-				out[last].Wire += ev.Wire
-				out[last].End = ev.End
-				continue
-			}
-			out = append(out, ev)
+			o.events = append(o.events, ev)
 		}
 	}
-	return out, errs
+}
+
+// told is what a Reader tells of some pieces.
+func told(r *Reader, pieces ...[]byte) ([]Event, []error) {
+	var o tale
+	for _, b := range pieces {
+		if !o.feed(r, b) {
+			break
+		}
+	}
+	return o.events, o.errs
 }
 
 func (ev Event) line() string {
