@@ -3,9 +3,10 @@ package h2
 // A Window is how much one side may still send. SETTINGS can make it negative.
 type Window int32
 
-// Take uses n bytes up, or reports that there are not so many.
+// Take uses n bytes up, or reports that there are not so many. Nothing can be taken
+// from any window: empty frames are not subject to it (RFC 9113 6.9.1).
 func (w *Window) Take(n uint32) bool {
-	if int64(n) > int64(*w) {
+	if n > 0 && int64(n) > int64(*w) {
 		return false
 	}
 	*w -= Window(n)
