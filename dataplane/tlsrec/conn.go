@@ -2,6 +2,7 @@ package tlsrec
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 
@@ -68,7 +69,7 @@ func NewConn(s *State, impl gcm.Impl) (*Conn, error) {
 func (c *Conn) State(unopened []byte) State {
 	return State{
 		Role: c.role, Suite: c.suite,
-		Read:     Direction{Secret: c.read.secret, Seq: c.read.seq, Closed: c.readErr == io.EOF},
+		Read:     Direction{Secret: c.read.secret, Seq: c.read.seq, Closed: errors.Is(c.readErr, io.EOF)},
 		Write:    Direction{Secret: c.write.secret, Seq: c.write.seq, Closed: c.closed},
 		Unopened: unopened,
 		message:  bytes.Clone(c.message), idle: c.idle, owe: c.owe, asked: c.asked,

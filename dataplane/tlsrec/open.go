@@ -32,9 +32,6 @@ func (c *Conn) Open(b []byte, out [][]byte) (payloads [][]byte, n int, err error
 		payload, err := c.open(b[n : n+size])
 		if err != nil {
 			c.readErr = err
-			if err == io.EOF {
-				n += size
-			}
 			break
 		}
 		n += size
@@ -45,7 +42,7 @@ func (c *Conn) Open(b []byte, out [][]byte) (payloads [][]byte, n int, err error
 	if c.read.seq >= updateAfter && !c.asked && !c.closed {
 		c.asked, c.owe = true, oweRequest
 	}
-	if c.readErr == io.EOF {
+	if errors.Is(c.readErr, io.EOF) {
 		n = len(b)
 	}
 	return out, n, c.readErr
