@@ -76,6 +76,11 @@ func (c *Conn) State(unopened []byte) State {
 	}
 }
 
+// Format prints what may be known, for every verb: no secrets.
+func (c *Conn) Format(f fmt.State, _ rune) {
+	fmt.Fprintf(f, "%v, %v, read %d, wrote %d", c.role, c.suite, c.read.seq, c.write.seq)
+}
+
 // Suite returns the connection's cipher suite.
 func (c *Conn) Suite() Suite { return c.suite }
 

@@ -3,6 +3,7 @@ package tlsrec
 import (
 	"bytes"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"testing"
@@ -138,10 +139,10 @@ func TestClose(t *testing.T) {
 	}
 	b = append(b, "ignored"...)
 	payloads, n, err := server.Open(b, make([][]byte, 0, 4))
-	if err != io.EOF || n != len(b) || len(payloads) != 1 || string(payloads[0]) != "last words" {
+	if !errors.Is(err, io.EOF) || n != len(b) || len(payloads) != 1 || string(payloads[0]) != "last words" {
 		t.Errorf("got %q, %d, %v; want the data, %d, EOF", payloads, n, err, len(b))
 	}
-	if err := client.Seal(make([]byte, Overhead+1)); err != ErrClosed {
+	if err := client.Seal(make([]byte, Overhead+1)); !errors.Is(err, ErrClosed) {
 		t.Errorf("seal after close_notify: %v", err)
 	}
 	if got := opened(t, client, sealed(t, server, []byte("still here"))); string(got) != "still here" {

@@ -3,6 +3,7 @@ package tlsrec
 import (
 	"encoding/binary"
 	"fmt"
+	"io"
 
 	"github.com/sluice-mesh/sluice/dataplane/flow"
 )
@@ -140,11 +141,8 @@ func (s State) String() string {
 	return fmt.Sprintf("%v, %v, read %d, wrote %d, unopened %d bytes", s.Role, s.Suite, s.Read.Seq, s.Write.Seq, len(s.Unopened))
 }
 
-// GoString is String.
-func (s State) GoString() string { return s.String() }
+// Format prints String for every verb.
+func (s State) Format(f fmt.State, _ rune) { io.WriteString(f, s.String()) }
 
-// String says what may be known.
-func (d Direction) String() string { return fmt.Sprintf("record %d", d.Seq) }
-
-// GoString is String.
-func (d Direction) GoString() string { return d.String() }
+// Format prints what may be known, for every verb.
+func (d Direction) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "record %d", d.Seq) }

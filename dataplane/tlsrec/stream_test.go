@@ -10,7 +10,6 @@ import (
 	"errors"
 	"math/big"
 	"net"
-	"os"
 	"testing"
 	"time"
 
@@ -268,6 +267,3 @@ func loopback(t testing.TB) (a, b net.Conn) {
 	t.Cleanup(func() { a.Close(); b.Close() })
 	return a, b
 }
-
-// isTimeout reports an interrupted read.
-func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
