@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sluice-mesh/sluice/dataplane/gcm"
 	"github.com/sluice-mesh/sluice/internal/testkit"
@@ -36,6 +37,10 @@ func (h *held) Write(p []byte) (int, error) {
 	return h.Conn.Write(p)
 }
 
+// SetWriteDeadline does nothing: crypto/tls forbids further writes by it when it
+// closes, and what is held has still to be written.
+func (h *held) SetWriteDeadline(time.Time) error { return nil }
+
 func (h *held) release() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -52,12 +57,10 @@ func TestDataBehindFinished(t *testing.T) {
 		g, cfg := newGate(t, Limits{PanicEnds: true}), config(t)
 		a, b := loopback(t)
 		theirs := &held{Conn: a}
-		client := tls.Client(theirs, cfg)
 		want := random(size)
 		sent := make(chan error, 1)
 		go func() {
-			// crypto/tls writes Finished last, without reading behind it.
-			theirs.hold = false
+			// From here on the client only writes: its certificate and Finished.
 			cfg := cfg.Clone()
 			cfg.VerifyPeerCertificate = func([][]byte, [][]*x509.Certificate) error {
 				theirs.mu.Lock()
@@ -65,7 +68,7 @@ func TestDataBehindFinished(t *testing.T) {
 				theirs.hold = true
 				return nil
 			}
-			client = tls.Client(theirs, cfg)
+			client := tls.Client(theirs, cfg)
 			err := client.Handshake()
 			if err == nil {
 				_, err = client.Write(want)
@@ -77,7 +80,7 @@ func TestDataBehindFinished(t *testing.T) {
 		}()
 		r, err := shake(g, Server, cfg, b)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%d bytes: %v; client: %v", size, err, testkit.Receive(t, testkit.Wait, "client", sent))
 		}
 		if len(r.State.Unopened) == 0 {
 			t.Error("nothing came behind Finished: the test tests nothing")
