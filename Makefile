@@ -26,7 +26,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,unshare -Urnm sh -c 'mount -t tmpfs 
 
 NEED_DEMO := ip=iproute2 curl=curl nginx=nginx-light iperf3=iperf3 socat=socat
 NEED_TEST := $(NEED_DEMO) gcc=gcc /usr/include/stdlib.h=libc6-dev nft=nftables \
-	iptables-restore=iptables conntrack=conntrack strace=strace haproxy=haproxy \
+	iptables-restore=iptables conntrack=conntrack strace=strace haproxy=haproxy openssl=openssl \
 	/usr/lib/nginx/modules/ngx_stream_module.so=libnginx-mod-stream
 
 .PHONY: build build-checked demo test check fmt vet lint layers fuzz-once bench-once \

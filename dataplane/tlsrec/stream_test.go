@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
+	"io"
 	"math/big"
 	"net"
 	"testing"
@@ -176,6 +177,9 @@ func newStream(t testing.TB, conn net.Conn, r *Result, impl gcm.Impl) *stream {
 	return &stream{net: conn, c: c, buf: r.State.Unopened}
 }
 
+// errCut says that the connection ended without close_notify.
+var errCut = errors.New("connection ended without close_notify")
+
 // Read answers KeyUpdates by itself.
 func (s *stream) Read(p []byte) (int, error) {
 	for len(s.open) == 0 {
@@ -202,6 +206,9 @@ func (s *stream) Read(p []byte) (int, error) {
 		b := make([]byte, 64<<10)
 		n, err = s.net.Read(b)
 		s.buf = append(s.buf, b[:n]...)
+		if errors.Is(err, io.EOF) && n == 0 {
+			return 0, errCut
+		}
 		if err != nil && n == 0 {
 			return 0, err
 		}
