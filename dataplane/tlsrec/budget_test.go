@@ -22,13 +22,13 @@ func TestBudgetRecords(t *testing.T) {
 		t.Skip("allocation counts differ under the race detector")
 	}
 	for _, s := range Suites() {
-		for _, n := range []int{1, 1000, MaxPayload} {
+		for _, n := range []int{1, 1000, MaxPlaintext} {
 			client, server := states(t, s)
 			from, to := newConn(t, &client), newConn(t, &server)
 			src, rec := random(n), make([]byte, n+Overhead)
 			out := make([][]byte, 0, 4)
 			for name, seal := range map[string]func() error{
-				"Seal":     func() error { return from.Seal(rec) },
+				"Seal":     func() error { _, err := from.Seal(rec, n); return err },
 				"SealEach": func() error { return from.SealEach(rec, len(rec)) },
 				"SealTo":   func() error { _, err := from.SealTo(rec, src); return err },
 			} {
@@ -62,7 +62,7 @@ func TestBudgetSizes(t *testing.T) {
 // BenchmarkRecord seals and opens records in place and from source to destination.
 func BenchmarkRecord(b *testing.B) {
 	for _, s := range Suites() {
-		for _, n := range []int{64, 1 << 10, 4 << 10, MaxPayload} {
+		for _, n := range []int{64, 1 << 10, 4 << 10, MaxPlaintext} {
 			client, server := states(b, s)
 			b.Run(fmt.Sprintf("seal/%v/%d", s, n), func(b *testing.B) {
 				c := newConn(b, &client)
@@ -70,7 +70,7 @@ func BenchmarkRecord(b *testing.B) {
 				b.SetBytes(int64(n))
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := c.Seal(rec); err != nil {
+					if _, err := c.Seal(rec, n); err != nil {
 						b.Fatal(err)
 					}
 					c.write.seq = 0 // far from the limit

@@ -63,10 +63,12 @@ func NewConn(s *State, impl gcm.Impl) (*Conn, error) {
 	return c, nil
 }
 
-// State returns what the connection is now. unopened is what the caller has
-// read and not opened; the result keeps it. A connection whose reading failed has
-// no state that is worth to be kept; its failure is not part of it.
-func (c *Conn) State(unopened []byte) State {
+// Freeze returns what the connection is and destroys it: two that seal with one
+// key would use nonces twice. unopened is what the caller has read and not opened;
+// the result keeps it. That reading has failed is not part of a state: such a
+// connection is closed, not frozen.
+func (c *Conn) Freeze(unopened []byte) State {
+	defer c.Destroy()
 	return State{
 		Role: c.role, Suite: c.suite,
 		Read:     Direction{Secret: c.read.secret, Seq: c.read.seq, Closed: errors.Is(c.readErr, io.EOF)},

@@ -93,14 +93,14 @@ func random(n int) []byte {
 // records, which open to the bytes.
 func TestSealLayouts(t *testing.T) {
 	forSuites(t, func(t *testing.T, s Suite) {
-		for _, n := range []int{1, 2, 15, 16, 17, 100, MaxPayload - 1, MaxPayload, MaxPayload + 1, 3*MaxPayload + 100} {
+		for _, n := range []int{1, 2, 15, 16, 17, 100, MaxPlaintext - 1, MaxPlaintext, MaxPlaintext + 1, 3*MaxPlaintext + 100} {
 			clientState, serverState := states(t, s)
 			plain := random(n)
 			want := sealed(t, newConn(t, &clientState), plain)
 
 			laid := make([]byte, 0, len(want))
 			for rest := plain; len(rest) > 0; {
-				p := min(len(rest), MaxPayload)
+				p := min(len(rest), MaxPlaintext)
 				laid = append(laid, make([]byte, HeaderLen)...)
 				laid = append(laid, rest[:p]...)
 				laid = append(laid, make([]byte, TrailerLen)...)
@@ -114,10 +114,12 @@ func TestSealLayouts(t *testing.T) {
 				t.Errorf("%d bytes: SealEach and SealTo differ", n)
 			}
 			c := newConn(t, &clientState)
-			for b := one; len(b) > 0; b = b[min(len(b), MaxSealed):] {
-				if err := c.Seal(b[:min(len(b), MaxSealed)]); err != nil {
+			for b := one; len(b) > 0; {
+				size, err := c.Seal(b, min(len(b), MaxSealed)-Overhead)
+				if err != nil {
 					t.Fatal(err)
 				}
+				b = b[size:]
 			}
 			if !bytes.Equal(one, want) {
 				t.Errorf("%d bytes: Seal and SealTo differ", n)
@@ -142,7 +144,7 @@ func TestClose(t *testing.T) {
 	if !errors.Is(err, io.EOF) || n != len(b) || len(payloads) != 1 || string(payloads[0]) != "last words" {
 		t.Errorf("got %q, %d, %v; want the data, %d, EOF", payloads, n, err, len(b))
 	}
-	if err := client.Seal(make([]byte, Overhead+1)); !errors.Is(err, ErrClosed) {
+	if _, err := client.Seal(make([]byte, Overhead+1), 1); !errors.Is(err, ErrClosed) {
 		t.Errorf("seal after close_notify: %v", err)
 	}
 	if got := opened(t, client, sealed(t, server, []byte("still here"))); string(got) != "still here" {

@@ -193,7 +193,7 @@ func (s *script) records(r *reference, toClient bool) []byte {
 		case 3: // padding
 			b = append(b, r.inner(append([]byte{'p', 23}, make([]byte, arg*64)...))...)
 		case 4: // around the most that is legal
-			b = append(b, r.record(23, make([]byte, MaxPayload+arg%5-2)...)...)
+			b = append(b, r.record(23, make([]byte, MaxPlaintext+arg%5-2)...)...)
 		case 5:
 			b = append(b, r.keyUpdate(byte(arg%2))...)
 		case 6:
@@ -263,7 +263,7 @@ func (s *script) ours(t testing.TB, c *Conn) (wire, data []byte) {
 		case 1:
 			c.RequestUpdate(arg%2 == 1)
 		default: // records of the same size
-			size := Overhead + 1 + arg*op%MaxPayload
+			size := Overhead + 1 + arg*op%MaxPlaintext
 			b := random(min(3, 1+arg%4)*size - arg%7*min(1, size-2*Overhead-7))
 			if last := len(b) % size; last != 0 && last < Overhead {
 				continue

@@ -39,11 +39,14 @@ func FuzzState(f *testing.F) {
 			t.Fatalf("no connection from %v: %v", s, err)
 		}
 		defer c.Destroy()
-		st := c.State(s.Unopened)
+		c.Open(bytes.Clone(s.Unopened), make([][]byte, 0, 8))
+		if c, err = NewConn(&s, gcm.Auto); err != nil {
+			t.Fatal(err)
+		}
+		st := c.Freeze(s.Unopened)
 		if !bytes.Equal(st.Append(nil), b) {
 			t.Fatalf("state %x of a connection from %x", st.Append(nil), b)
 		}
-		c.Open(s.Unopened, make([][]byte, 0, 8))
 	})
 }
 
@@ -54,7 +57,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add(uint8(1), []byte{24, 0, 0, 1, 1, 22}, []byte("x\x17\x00"), uint16(0), byte(0), uint16(30))
 	f.Add(uint8(2), []byte{1, 0, 21}, []byte{}, uint16(3), byte(1), uint16(3))
 	f.Fuzz(func(t *testing.T, which uint8, first, second []byte, at uint16, change byte, cut uint16) {
-		if len(first) > MaxPayload+1 || len(second) > MaxPayload+1 {
+		if len(first) > MaxPlaintext+1 || len(second) > MaxPlaintext+1 {
 			return
 		}
 		client, server := states(t, Suites()[int(which)%3])

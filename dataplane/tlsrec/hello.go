@@ -31,7 +31,7 @@ func (h *hello) whole(b []byte) (bool, error) {
 		switch {
 		case n == 0:
 			return false, refuse(UnexpectedMessage, "empty record in ClientHello")
-		case n > MaxPayload:
+		case n > MaxPlaintext:
 			return false, refuse(RecordOverflow, "record of ClientHello is longer than 16384 bytes")
 		case len(rec) < HeaderLen+n:
 			return false, nil

@@ -102,7 +102,7 @@ func (c *Conn) open(rec []byte) ([]byte, error) {
 	if err != nil {
 		return nil, refuse(BadRecordMAC, "record does not authenticate")
 	}
-	if len(inner) > MaxPayload+1 {
+	if len(inner) > MaxPlaintext+1 {
 		return nil, refuse(RecordOverflow, "record holds more than 16384 bytes")
 	}
 	end := len(inner)

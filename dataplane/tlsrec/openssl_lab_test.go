@@ -195,7 +195,7 @@ func TestLabOpenSSLKeyUpdates(t *testing.T) {
 			args = append(args, "-num_tickets", "3")
 		}
 		s, p := withOpenSSL(t, role, suite, args...)
-		first := s.c.State(nil)
+		first := s.c.copyState()
 		var received strings.Builder
 		say := func(text string) {
 			t.Helper()
@@ -214,7 +214,7 @@ func TestLabOpenSSLKeyUpdates(t *testing.T) {
 		hear("1 eins")
 
 		for i, command := range []string{"k", "K", "k", "K"} {
-			before := s.c.State(nil)
+			before := s.c.copyState()
 			p.tell(t, command+"\n")
 			// The command's record arrives without data behind it.
 			testkit.Eventually(t, testkit.Wait, "KeyUpdate of openssl", func() bool { return s.step(t) && s.c.read.secret != before.Read.Secret })
@@ -225,7 +225,7 @@ func TestLabOpenSSLKeyUpdates(t *testing.T) {
 			say(fmt.Sprintf("2 two %d\n", i))
 		}
 		for i := range 3 {
-			before := s.c.State(nil)
+			before := s.c.copyState()
 			s.c.RequestUpdate(true)
 			hear(fmt.Sprintf("3 drei %d", i))
 			say(fmt.Sprintf("3 three %d\n", i))

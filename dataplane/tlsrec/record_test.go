@@ -23,7 +23,7 @@ func joined(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 // the section of RFC 8446 that says so.
 func TestReceivedRecords(t *testing.T) {
 	const ok = -1
-	big := string(make([]byte, MaxPayload))
+	big := string(make([]byte, MaxPlaintext))
 	for _, tt := range []struct {
 		name  string
 		role  Role // who receives
@@ -50,7 +50,7 @@ func TestReceivedRecords(t *testing.T) {
 			m = append([]byte{4, byte(len(m) >> 16), byte(len(m) >> 8), byte(len(m))}, m...)
 			var b []byte
 			for len(m) > 0 {
-				n := min(len(m), MaxPayload)
+				n := min(len(m), MaxPlaintext)
 				b = append(b, r.record(22, m[:n]...)...)
 				m = m[n:]
 			}
@@ -232,10 +232,10 @@ func TestReceivedRecords(t *testing.T) {
 			return joined(r.inner([]byte{'a', 23, 0}), r.inner(append([]byte{0, 'b', 0, 23}, make([]byte, 1000)...)))
 		}, "a\x00b\x00", ok},
 		{"5.4 padding up to the longest plaintext", Client, func(r *reference) []byte {
-			return r.inner(append([]byte{'x', 23}, make([]byte, MaxPayload-1)...))
+			return r.inner(append([]byte{'x', 23}, make([]byte, MaxPlaintext-1)...))
 		}, "x", ok},
 		{"5.4 padding beyond the longest plaintext", Client, func(r *reference) []byte {
-			return r.inner(append([]byte{'x', 23}, make([]byte, MaxPayload)...))
+			return r.inner(append([]byte{'x', 23}, make([]byte, MaxPlaintext)...))
 		}, "", 22},
 		{"5.4 nothing but padding", Client, func(r *reference) []byte {
 			return r.inner(make([]byte, 100))

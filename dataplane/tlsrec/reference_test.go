@@ -159,7 +159,7 @@ func TestSealLikeReference(t *testing.T) {
 	forSuites(t, func(t *testing.T, s Suite) {
 		client, server := states(t, s)
 		c, ref := newConn(t, &client), reader(&server)
-		for _, n := range []int{1, 2, 100, 4096, MaxPayload} {
+		for _, n := range []int{1, 2, 100, 4096, MaxPlaintext} {
 			plain := string(random(n))
 			if rest := ref.wantRecord(t, sealed(t, c, []byte(plain)), 23, plain); len(rest) > 0 {
 				t.Errorf("%d bytes behind a record of %d", len(rest), n)

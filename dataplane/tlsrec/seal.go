@@ -77,14 +77,23 @@ func (c *Conn) AppendAlert(b []byte, a Alert) ([]byte, error) {
 // AlertLen is what AppendAlert appends.
 const AlertLen = Overhead + 2
 
-// Seal seals the record that fills b: HeaderLen bytes of room, the payload, and
-// TrailerLen bytes of room.
-func (c *Conn) Seal(b []byte) error {
-	return c.SealEach(b, len(b))
+// Seal seals the record at the start of b: HeaderLen bytes of room, n bytes of
+// payload, and TrailerLen bytes of room. It returns the record's length, which is
+// n + Overhead; on error nothing was sealed.
+func (c *Conn) Seal(b []byte, n int) (int, error) {
+	size := n + Overhead
+	if n < 0 || n > MaxPlaintext || len(b) < size {
+		panic(fmt.Sprintf("tlsrec: seal %d bytes in %d; want at most %d, and room for %d more", n, len(b), MaxPlaintext, Overhead))
+	}
+	if err := c.maySeal(1); err != nil {
+		return 0, err
+	}
+	c.seal(b[:size], b[HeaderLen:HeaderLen+n], typeApplicationData)
+	return size, nil
 }
 
-// SealEach seals the records that lie back to back in b, each size bytes long and
-// laid out as for Seal; the last may be shorter. On error nothing was sealed.
+// SealEach seals the records that fill b back to back, each size bytes long and laid
+// out as for Seal; the last may be shorter. On error nothing was sealed.
 func (c *Conn) SealEach(b []byte, size int) error {
 	if len(b) == 0 {
 		return nil
@@ -103,7 +112,7 @@ func (c *Conn) SealEach(b []byte, size int) error {
 	return nil
 }
 
-// SealTo seals src into dst, as records of MaxPayload and what is left, and
+// SealTo seals src into dst, as records of MaxPlaintext and what is left, and
 // returns their length, which is SealedLen(len(src)). The two must not overlap. On
 // error nothing was sealed.
 func (c *Conn) SealTo(dst, src []byte) (int, error) {
@@ -111,11 +120,11 @@ func (c *Conn) SealTo(dst, src []byte) (int, error) {
 	if len(dst) < total {
 		panic(fmt.Sprintf("tlsrec: seal %d bytes to %d; want room for %d", len(src), len(dst), total))
 	}
-	if err := c.maySeal((len(src) + MaxPayload - 1) / MaxPayload); err != nil {
+	if err := c.maySeal((len(src) + MaxPlaintext - 1) / MaxPlaintext); err != nil {
 		return 0, err
 	}
 	for len(src) > 0 {
-		p := min(MaxPayload, len(src))
+		p := min(MaxPlaintext, len(src))
 		n := p + Overhead
 		c.seal(dst[:n], src[:p], typeApplicationData)
 		dst, src = dst[n:], src[p:]

@@ -47,9 +47,7 @@ func TestFreezeEverywhere(t *testing.T) {
 		)
 		c := newConn(t, &client)
 		for i, x := range wire {
-			st := c.State(append(unopened, x))
-			c.Destroy()
-			st = thawed(t, st)
+			st := thawed(t, c.Freeze(append(unopened, x)))
 			c = newConn(t, &st)
 			payloads, n, err := c.Open(st.Unopened, make([][]byte, 0, 2))
 			got += string(bytes.Join(payloads, nil))
@@ -76,12 +74,11 @@ func TestFreezeEverywhere(t *testing.T) {
 		if _, err := c.AppendAlert(nil, CloseNotify); err != nil {
 			t.Fatal(err)
 		}
-		st := c.State(nil)
-		c = newConn(t, new(thawed(t, st)))
+		c = newConn(t, new(thawed(t, c.Freeze(nil))))
 		if _, _, err := c.Open([]byte("ignored"), make([][]byte, 0, 1)); !errors.Is(err, io.EOF) {
 			t.Errorf("open behind close_notify: %v", err)
 		}
-		if err := c.Seal(make([]byte, Overhead)); !errors.Is(err, ErrClosed) {
+		if _, err := c.Seal(make([]byte, Overhead), 0); !errors.Is(err, ErrClosed) {
 			t.Errorf("seal behind close_notify: %v", err)
 		}
 	})
@@ -165,7 +162,7 @@ func TestClear(t *testing.T) {
 	if _, _, err := c.Open([]byte{23}, make([][]byte, 0, 1)); !errors.Is(err, errDestroyed) {
 		t.Errorf("open after Destroy: %v", err)
 	}
-	if err := c.Seal(make([]byte, Overhead)); !errors.Is(err, ErrClosed) {
+	if _, err := c.Seal(make([]byte, Overhead), 0); !errors.Is(err, ErrClosed) {
 		t.Errorf("seal after Destroy: %v", err)
 	}
 	c.Destroy()

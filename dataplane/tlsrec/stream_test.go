@@ -158,6 +158,14 @@ func shake(g *Gate, role Role, cfg *tls.Config, conn net.Conn) (*Result, error) 
 	return m.run(g.Server(cfg, Origin{}, m))
 }
 
+// copyState is Freeze for tests that look at keys.
+func (c *Conn) copyState() State {
+	return State{
+		Role: c.role, Suite: c.suite,
+		Read: Direction{Secret: c.read.secret, Seq: c.read.seq}, Write: Direction{Secret: c.write.secret, Seq: c.write.seq},
+	}
+}
+
 // A stream is a Conn over a connection.
 type stream struct {
 	net  net.Conn

@@ -27,21 +27,21 @@ const (
 	TrailerLen = 1 + tagLen
 	// Overhead is what a record is longer than its payload.
 	Overhead = HeaderLen + TrailerLen
-	// MaxPayload is the most payload in a record.
-	MaxPayload = 1 << 14
+	// MaxPlaintext is the most payload that a record holds.
+	MaxPlaintext = 1 << 14
 	// MaxSealed is the longest record that we seal.
-	MaxSealed = Overhead + MaxPayload
+	MaxSealed = Overhead + MaxPlaintext
 	// MaxRecord is the longest record that a peer may send, padding included.
 	MaxRecord = HeaderLen + maxCiphertext
 
 	tagLen        = 16
 	nonceLen      = 12
-	maxCiphertext = MaxPayload + 256
+	maxCiphertext = MaxPlaintext + 256
 )
 
 // SealedLen returns how long n bytes of payload are when SealTo has sealed them.
 func SealedLen(n int) int {
-	return n + Overhead*((n+MaxPayload-1)/MaxPayload)
+	return n + Overhead*((n+MaxPlaintext-1)/MaxPlaintext)
 }
 
 // A Role is a side of a connection.

@@ -24,7 +24,7 @@ func TestUpdateOwed(t *testing.T) {
 			t.Fatal("owes nothing after update_requested")
 		}
 		for name, seal := range map[string]func() error{
-			"Seal":     func() error { return c.Seal(make([]byte, Overhead+1)) },
+			"Seal":     func() error { _, err := c.Seal(make([]byte, Overhead+1), 1); return err },
 			"SealEach": func() error { return c.SealEach(make([]byte, 3*Overhead), Overhead) },
 			"SealTo":   func() error { _, err := c.SealTo(make([]byte, 100), []byte("x")); return err },
 		} {
@@ -85,9 +85,9 @@ func TestUpdateBeforeLimit(t *testing.T) {
 		client.Write.Seq, server.Read.Seq = updateAfter-2, updateAfter-2
 		c, back := newConn(t, &client), reader(&server)
 		// The batch that crosses the mark is not cut.
-		b := sealed(t, c, make([]byte, 3*MaxPayload))
+		b := sealed(t, c, make([]byte, 3*MaxPlaintext))
 		for range 3 {
-			b = back.wantRecord(t, b, 23, string(make([]byte, MaxPayload)))
+			b = back.wantRecord(t, b, 23, string(make([]byte, MaxPlaintext)))
 		}
 		if !c.Owes() {
 			t.Fatal("owes nothing behind the mark")
