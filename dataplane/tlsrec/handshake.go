@@ -151,7 +151,7 @@ func (h *Handshake) Abort() {
 		h.result.State.Clear()
 		h.result, h.err = nil, ErrAborted
 	}
-	h.in, h.out = nil, nil
+	h.in, h.inDone, h.out = nil, 0, nil
 }
 
 // start begins the computing.
