@@ -47,6 +47,6 @@ func newRoot(env lookup) *cobra.Command {
 		},
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(runCommand(env), proxyCommand(env), versionCommand(env))
+	root.AddCommand(runCommand(env), proxyCommand(env), caCommand(), versionCommand(env))
 	return root
 }
