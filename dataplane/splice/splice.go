@@ -116,6 +116,9 @@ func (p *Pipe) Fill(from *sys.FD) (int, error) {
 // Drain moves what the pipe holds to to. EAGAIN means that to is full.
 func (p *Pipe) Drain(to *sys.FD) (int, error) {
 	n, err := sys.Splice(&p.r, to, p.held)
+	if n == 0 && err == nil { // nothing in it, and nobody who could write
+		return 0, sys.EBADF
+	}
 	p.held -= n
 	return n, err
 }
@@ -131,17 +134,30 @@ func (p *Pool) Freeze(pipe *Pipe) (r, w *sys.FD, held int) {
 }
 
 // Thaw takes r and w, the ends of a pipe that holds held bytes, and lends it
-// beyond the bound: data in flight is never refused.
-func (p *Pool) Thaw(r, w *sys.FD, held int) (*Pipe, error) {
+// beyond the bound: data in flight is never refused. What is no such pipe is: its
+// flow would wait for the missing bytes for ever.
+func (p *Pool) Thaw(r, w *sys.FD, held int) (_ *Pipe, err error) {
 	pipe := &Pipe{held: held}
 	r.MoveTo(&pipe.r)
 	w.MoveTo(&pipe.w)
-	size, err := sys.PipeSize(&pipe.r)
-	if err != nil {
-		pipe.close()
+	defer func() {
+		if err != nil {
+			pipe.close()
+		}
+	}()
+	if pipe.size, err = sys.PipeSize(&pipe.r); err != nil {
 		return nil, fmt.Errorf("size of a handed over pipe: %w", err)
 	}
-	pipe.size = size
+	if _, err := sys.PipeSize(&pipe.w); err != nil {
+		return nil, fmt.Errorf("write end of a handed over pipe: %w", err)
+	}
+	has, err := sys.PipeBytes(&pipe.r)
+	if err == nil && has != held {
+		err = sys.EINVAL
+	}
+	if err != nil {
+		return nil, fmt.Errorf("a handed over pipe holds %d bytes, not %d: %w", has, held, err)
+	}
 	p.lent++
 	return pipe, nil
 }

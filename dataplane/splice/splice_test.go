@@ -192,6 +192,17 @@ func TestThawOfNoPipe(t *testing.T) {
 	if pipe, err := p.Thaw(new(sys.FD), new(sys.FD), 1); err == nil || pipe != nil {
 		t.Errorf("no descriptors: %v, %v; want an error", pipe, err)
 	}
+	for _, held := range []int{0, 4, 6, 1 << 20} {
+		r, w, _ := p.Freeze(filled(t, p, "hello"))
+		if pipe, err := p.Thaw(r, w, held); err == nil || pipe != nil || r.Valid() || w.Valid() || p.Lent() != 0 {
+			t.Errorf("a pipe with 5 bytes as one with %d: %v, %v; want an error", held, pipe, err)
+		}
+	}
+	r, w, held := p.Freeze(filled(t, p, "hello"))
+	w.Close()
+	if pipe, err := p.Thaw(r, w, held); err == nil || pipe != nil || r.Valid() {
+		t.Errorf("a pipe without its write end: %v, %v; want an error", pipe, err)
+	}
 }
 
 // A reader that is slow and small writes and reads in small pieces: nothing is

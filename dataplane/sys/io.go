@@ -111,6 +111,12 @@ func Pipe(r, w *FD, size int) (got int, err error) {
 	return got, nil
 }
 
+// PipeBytes is how many bytes are in the pipe that f is an end of. The call is
+// FIONREAD, which has another name in x/sys.
+func PipeBytes(f *FD) (int, error) {
+	return unix.IoctlGetInt(f.Raw(), unix.TIOCINQ)
+}
+
 // PipeSize is the room of the pipe that f is an end of.
 func PipeSize(f *FD) (int, error) {
 	return unix.FcntlInt(uintptr(f.Raw()), unix.F_GETPIPE_SZ, 0)
