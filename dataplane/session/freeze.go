@@ -27,12 +27,8 @@ type Frozen struct {
 	FDs   []*sys.FD
 }
 
-// Close drops the flow: its descriptors are closed.
-func (f *Frozen) Close() {
-	for _, fd := range f.FDs {
-		_ = fd.Close()
-	}
-}
+// Close drops the flow: both sides get a reset.
+func (f *Frozen) Close() { sys.NewFDs(f.FDs).Close() }
 
 // FreezeAll writes down every flow of the pod on l, to which it must be called,
 // and hands what they had of the pod back. Flows that are on their way between
@@ -91,8 +87,9 @@ type thawing struct {
 	st  state
 }
 
-// Thaw takes f and goes on with the flow on the loop to; from any goroutine. A
-// damaged state closes the flow's descriptors and is told to failed.
+// Thaw takes f and goes on with the flow on the loop to; from any goroutine. Why
+// it can't, such as a damaged state, is told to failed, on a loop or at once;
+// both sides get a reset then.
 func (p *Pod) Thaw(f *Frozen, to *loop.Loop, failed func(error)) {
 	if !p.home.Post(loop.Func(func() {
 		t := &thawing{d: flow.NewDecoder(f.State), fds: sys.NewFDs(f.FDs)}
@@ -110,6 +107,8 @@ func (p *Pod) Thaw(f *Frozen, to *loop.Loop, failed func(error)) {
 			onward()
 		} else if !to.Post(onward) {
 			t.fds.Close()
+			to.CountFlow(-1)
+			t.s.release()
 			failed(fmt.Errorf("loop %d has ended", to.ID()))
 		}
 	})) {
@@ -120,6 +119,9 @@ func (p *Pod) Thaw(f *Frozen, to *loop.Loop, failed func(error)) {
 
 // admit decodes what the pod has to know, on the home loop.
 func (t *thawing) admit(p *Pod, to *loop.Loop) error {
+	if p.ended {
+		return fmt.Errorf("pod %s is gone", p.Info.UID)
+	}
 	d := t.d
 	d.Version("session", sessionVersion)
 	t.st = state(d.Byte())
@@ -163,14 +165,31 @@ func (t *thawing) admit(p *Pod, to *loop.Loop) error {
 
 // resume decodes the rest on the flow's own loop and goes on.
 func (t *thawing) resume() error {
-	s, d := t.s, t.d
+	s := t.s
 	defer t.fds.Close()
 	local(s.loop).add(s)
 	s.began += s.loop.Now()
 	s.state = t.st
-	var err error
+	err := t.ends()
+	if err == nil && len(t.d.Rest()) > 0 {
+		t.d.Fail("more than a session")
+		err = t.d.Err()
+		s.cut(flow.CloseInternal)
+		return err
+	}
+	if err != nil {
+		s.complete(flow.CloseInternal, err)
+		return err
+	}
+	s.loop.Metrics.Inc(metric.Thawed)
+	return nil
+}
+
+// ends decodes what is of the two sockets. On error both were reset.
+func (t *thawing) ends() (err error) {
+	s, d := t.s, t.d
 	if s.state == dialing {
-		left := time.Duration(d.Uint())
+		left := time.Duration(min(d.Uint(), uint64(s.pod.env.Patience)))
 		if err = s.client.Thaw(d, t.fds.Next(), s.loop, (*dialPeer)(s), true); err == nil {
 			if err = s.server.Thaw(d, t.fds.Next(), s.loop, &s.dialing, false); err != nil {
 				s.client.Finish(flow.CloseInternal)
@@ -182,10 +201,5 @@ func (t *thawing) resume() error {
 	} else if err = s.pair.Thaw(d, t.fds, s.loop, &s.pod.env.Relay, &s.client, &s.server, s); err == nil {
 		s.armKeepalive()
 	}
-	if err != nil {
-		s.complete(flow.CloseInternal, err)
-		return err
-	}
-	s.loop.Metrics.Inc(metric.Thawed)
-	return nil
+	return err
 }

@@ -17,7 +17,7 @@ func (s *Session) record() {
 		return
 	}
 	age := time.Duration(0)
-	if s.began > 0 {
+	if s.began != 0 { // negative when the flow is older than its loop
 		age = l.Now() - s.began
 	}
 	if !ring.put(flow.Record{

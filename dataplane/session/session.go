@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-mesh/sluice/dataplane/end"
 	"github.com/sluice-mesh/sluice/dataplane/flow"
 	"github.com/sluice-mesh/sluice/dataplane/loop"
+	"github.com/sluice-mesh/sluice/dataplane/metric"
 	"github.com/sluice-mesh/sluice/dataplane/relay"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
 )
@@ -130,6 +131,9 @@ func (s *Session) Call() {
 
 // start registers the client and connects, on the flow's loop.
 func (s *Session) start() {
+	if s.loop != s.pod.home {
+		s.loop.Metrics.Inc(metric.MovedIn)
+	}
 	local(s.loop).add(s)
 	s.began = s.loop.Now()
 	s.state = dialing
