@@ -95,10 +95,10 @@ func (e *entry) failed(err error, now, next time.Time) {
 	e.m.mu.Unlock()
 	if good {
 		e.m.log.Warn("certificate not renewed; the old one is still good", "identity", e.id.String(),
-			"error", err, "not_after", old.NotAfter(), "next_try", next)
+			"error", err, "not_after", old.NotAfter(), "retry_in", next.Sub(now).Round(time.Millisecond))
 		return
 	}
-	e.m.log.Error("no certificate", "identity", e.id.String(), "error", err, "next_try", next)
+	e.m.log.Error("no certificate", "identity", e.id.String(), "error", err, "retry_in", next.Sub(now).Round(time.Millisecond))
 	why := err
 	if old != nil {
 		why = errors.Join(old.checkTime(now), err)

@@ -136,7 +136,7 @@ func (w *Watcher) look() {
 		return
 	}
 	if err := w.load(text, info); err != nil {
-		w.log.Error("mesh file refused; what was read before stays", "path", w.path, "error", err)
+		w.log.Error("mesh file refused; what was read before stays", "file", w.path, "error", err)
 	}
 }
 
@@ -159,7 +159,7 @@ func (w *Watcher) load(text []byte, info fs.FileInfo) error {
 	w.stats.Loads++
 	w.stats.Workloads, w.stats.Err = s.Len(), nil
 	w.mu.Unlock()
-	w.log.Info("mesh file read", "path", w.path, "workloads", s.Len())
+	w.log.Info("mesh file read", "file", w.path, "workloads", s.Len())
 	return nil
 }
 
@@ -174,7 +174,7 @@ func (w *Watcher) missing(err error) {
 	w.stats.Failures++
 	w.stats.Err = err
 	w.mu.Unlock()
-	w.log.Error("mesh file can't be read; what was read before stays", "path", w.path, "error", err)
+	w.log.Error("mesh file can't be read; what was read before stays", "file", w.path, "error", err)
 }
 
 // read returns the file's text and what it was before and after the reading.
