@@ -129,14 +129,8 @@ func TestNotTLS(t *testing.T) {
 					t.Errorf("sent %x; want alert %v", b, tt.alert)
 				}
 			}
-			select {
-			case <-m.moved:
-			default:
-				t.Error("the user was not told")
-			}
-			if s := g.Stats(); s != (GateStats{}) {
-				t.Errorf("still counted: %+v", s)
-			}
+			testkit.Receive(t, testkit.Wait, "word of it", m.moved)
+			testkit.Eventually(t, testkit.Wait, "nothing counted any more", func() bool { return g.Stats() == GateStats{} })
 		})
 	}
 }
@@ -183,7 +177,7 @@ func TestAbortEverywhere(t *testing.T) {
 			h := g.Server(cfg, Origin{}, m)
 			h.Feed(hello)
 			return h
-		}, func(g *Gate, h *Handshake) bool { return len(h.Take()) > 0 && g.Stats().Computing == 0 }},
+		}, func(g *Gate, h *Handshake) bool { return g.Stats().Computing == 0 && len(h.Take()) > 0 }},
 		{"server, computing", func(g *Gate, m *mover) *Handshake {
 			at := make(chan struct{}, 1)
 			h := g.Server(stall(cfg, at, nil), Origin{}, m)
@@ -367,9 +361,10 @@ func TestGoodPeerGetsIn(t *testing.T) {
 	if err := testkit.Receive(t, testkit.Wait, "client", done); err != nil {
 		t.Error(err)
 	}
-	if s := g.Stats(); s.Servers != 64 || s.Evicted != 236 {
-		t.Errorf("%+v", s)
-	}
+	testkit.Eventually(t, testkit.Wait, "64 open and 236 evicted", func() bool {
+		s := g.Stats()
+		return s.Servers == 64 && s.Evicted == 236
+	})
 	for _, h := range hs {
 		h.Abort()
 	}

@@ -79,10 +79,13 @@ func TestStorm(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if s := g.Stats(); s.Servers != 0 || s.Clients != 0 || len(g.pods) != 0 || len(g.peers) != 0 {
-		t.Errorf("left: %+v", s)
+	testkit.Eventually(t, testkit.Wait, "nothing counted any more", func() bool {
+		s := g.Stats()
+		return s.Servers == 0 && s.Clients == 0 && s.Computing == 0
+	})
+	if len(g.pods) != 0 || len(g.peers) != 0 {
+		t.Errorf("left: %d pods, %d peers", len(g.pods), len(g.peers))
 	}
-	testkit.Eventually(t, testkit.Wait, "rest", func() bool { return g.Stats().Computing == 0 })
 	if count["done"] == 0 || count["aborted"] == 0 {
 		t.Errorf("a storm of %v", count)
 	}
