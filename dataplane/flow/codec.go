@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 )
 
 // ErrState is wrapped when a frozen state can't be decoded.
@@ -14,6 +15,15 @@ var ErrState = errors.New("frozen state is damaged or of an unknown version")
 func AppendBytes(b, p []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(p)))
 	return append(b, p...)
+}
+
+// MaxDuration bounds the times in a frozen state: no flow is as old, and sums of
+// a few of them do not overflow.
+const MaxDuration = 10 * 365 * 24 * time.Hour
+
+// AppendDuration appends a time that has passed or is left.
+func AppendDuration(b []byte, d time.Duration) []byte {
+	return binary.AppendUvarint(b, uint64(min(max(0, d), MaxDuration)))
 }
 
 // AppendAddr appends an address and port, or the lack of one.
@@ -72,6 +82,16 @@ func (d *Decoder) Uint() uint64 {
 	}
 	d.b = d.b[n:]
 	return v
+}
+
+// Duration reads a time, of at most MaxDuration.
+func (d *Decoder) Duration() time.Duration {
+	n := d.Uint()
+	if n > uint64(MaxDuration) {
+		d.Fail("bad duration")
+		return 0
+	}
+	return time.Duration(n)
 }
 
 // Bytes reads a counted string of at most limit bytes.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-mesh/sluice/dataplane/flow"
 )
@@ -61,6 +62,18 @@ func TestCodecRoundTrip(t *testing.T) {
 	}
 }
 
+// Times come back as they were, but for those that can't be.
+func TestDurations(t *testing.T) {
+	for in, want := range map[time.Duration]time.Duration{
+		0: 0, -1: 0, 1: 1, time.Hour: time.Hour, flow.MaxDuration: flow.MaxDuration, math.MaxInt64: flow.MaxDuration,
+	} {
+		d := flow.NewDecoder(flow.AppendDuration(nil, in))
+		if got := d.Duration(); got != want || d.Err() != nil || len(d.Rest()) > 0 {
+			t.Errorf("%v became %v, %v; want %v", in, got, d.Err(), want)
+		}
+	}
+}
+
 func decodeAll(b []byte, addrs, numbers int) error {
 	d := flow.NewDecoder(b)
 	d.Version("test", 7)
@@ -88,6 +101,8 @@ func TestDecoderRefuses(t *testing.T) {
 		{"number too big", slices.Repeat([]byte{0xff}, 11), func(d *flow.Decoder) { d.Uint() }, "bad number"},
 		{"longer than the rest", []byte{3, 1, 2}, func(d *flow.Decoder) { d.Bytes(9) }, "bad length"},
 		{"longer than allowed", []byte{3, 1, 2, 3}, func(d *flow.Decoder) { d.Bytes(2) }, "bad length"},
+		{"time of centuries", binary.AppendUvarint(nil, math.MaxInt64), func(d *flow.Decoder) { d.Duration() }, "bad duration"},
+		{"time beyond all bounds", binary.AppendUvarint(nil, math.MaxUint64), func(d *flow.Decoder) { d.Duration() }, "bad duration"},
 		{"address of no family", []byte{5, 1, 2, 3, 4, 5}, func(d *flow.Decoder) { d.Addr() }, "bad address"},
 		{"first fault stays", []byte{9}, func(d *flow.Decoder) { d.Version("thing", 1); d.Byte() }, "thing version"},
 	} {

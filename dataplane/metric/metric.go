@@ -35,6 +35,7 @@ const (
 	Panics                         // faults that ended one flow
 	Frozen                         // flows written down by Freeze
 	Thawed                         // flows taken up from a frozen state
+	ThawRefused                    // frozen states that could not be taken up
 	counters
 )
 

@@ -30,6 +30,7 @@ func (c Counter) Describe() Desc {
 		Panics:          {"sluice_panics_total", "Faults in the proxy that ended one flow."},
 		Frozen:          {"sluice_frozen_total", "Flows written down to be handed over."},
 		Thawed:          {"sluice_thawed_total", "Flows taken up from a written state."},
+		ThawRefused:     {"sluice_thaw_refused_total", "Flows reset because their written state could not be taken up."},
 	}[c]
 }
 

@@ -2,7 +2,6 @@ package relay
 
 import (
 	"encoding/binary"
-	"time"
 
 	"github.com/sluice-mesh/sluice/dataplane/end"
 	"github.com/sluice-mesh/sluice/dataplane/flow"
@@ -45,7 +44,7 @@ func (d *direction) freeze(b []byte, fds []*sys.FD) ([]byte, []*sys.FD) {
 	b = append(b, flags)
 	b = binary.AppendUvarint(b, d.bytes)
 	b = binary.AppendUvarint(b, d.spliced)
-	b = binary.AppendUvarint(b, uint64(d.pair.loop.Now()-d.moved))
+	b = flow.AppendDuration(b, d.pair.loop.Now()-d.moved)
 	if d.pipe == nil {
 		return b, fds
 	}
@@ -86,7 +85,7 @@ func (d *direction) thaw(from *flow.Decoder, fds *sys.FDs) error {
 	flags := from.Byte()
 	d.splicing, d.finished = flags&flagSplicing != 0, flags&flagFinished != 0
 	d.bytes, d.spliced = from.Uint(), from.Uint()
-	d.moved = d.pair.loop.Now() - time.Duration(from.Uint())
+	d.moved = d.pair.loop.Now() - from.Duration()
 	if flags&flagPipe != 0 && from.Err() == nil {
 		held := from.Uint()
 		if held == 0 || held > 1<<30 {

@@ -19,9 +19,10 @@ func NewBarePod(env *Env, home *loop.Loop) *Pod {
 }
 
 // Adopt has a flow between two sockets live on home as if it had been accepted
-// and was dialling, or was up already; on home.
-func (p *Pod) Adopt(client, server *sys.FD, t flow.Tuple, up bool) error {
+// and was dialling, or was up already; on home. It returns its number.
+func (p *Pod) Adopt(client, server *sys.FD, t flow.Tuple, up bool) (uint64, error) {
 	s := p.session()
+	s.id = local(p.home).nextID(p.home)
 	s.loop, s.path, s.tuple, s.to = p.home, flow.Inbound, t, t.Dst
 	s.verdict, s.application, s.held, s.leased = flow.Direct, true, true, true
 	s.source = t.Client
@@ -34,18 +35,32 @@ func (p *Pod) Adopt(client, server *sys.FD, t flow.Tuple, up bool) error {
 	s.began = s.loop.Now()
 	s.state = dialing
 	if err := s.client.Register(s.loop, end.Client, (*dialPeer)(s), true); err != nil {
-		return err
+		return 0, err
 	}
 	if err := s.server.Register(s.loop, end.Server, &s.dialing, up); err != nil {
-		return err
+		return 0, err
 	}
 	if up {
 		s.Dialed(nil)
 	} else {
 		s.dialing.Resume(s.loop, time.Minute, &s.timer, s)
 	}
-	return nil
+	return s.id, nil
 }
+
+// Cut ends one flow of l; on l. It reports whether the flow is there.
+func Cut(l *loop.Loop, id uint64, why flow.CloseReason) bool {
+	for s := local(l).first; s != nil; s = s.next {
+		if s.id == id {
+			s.cut(why)
+			return true
+		}
+	}
+	return false
+}
+
+// SetEnded has the pod be drained and gone; on home.
+func (p *Pod) SetEnded(ended bool) { p.ended = ended }
 
 // CutAll ends the flows of the pod on l, as a drain does at its deadline; on l.
 func (p *Pod) CutAll(l *loop.Loop, why flow.CloseReason) {
@@ -61,9 +76,3 @@ func (p *Pod) CutAll(l *loop.Loop, why flow.CloseReason) {
 // Kept is how many sessions are in use, how many wait to be used again, and how
 // many tuples are noted; on the home loop.
 func (p *Pod) Kept() (live, unused, tuples int) { return p.live, len(p.unused), p.ports.Len() }
-
-// RingRecords is how many records a ring has room for.
-const RingRecords = ringRecords
-
-// KeepaliveAfter is how long a flow lasts before its server's side is probed.
-const KeepaliveAfter = keepaliveAfter

@@ -3,7 +3,6 @@ package session
 import (
 	"encoding/binary"
 	"fmt"
-	"time"
 
 	"github.com/sluice-mesh/sluice/dataplane/flow"
 	"github.com/sluice-mesh/sluice/dataplane/loop"
@@ -59,14 +58,14 @@ func (s *Session) freeze() *Frozen {
 	}
 	b := []byte{sessionVersion, byte(s.state), byte(s.path), flags}
 	b = binary.AppendUvarint(b, s.id)
-	b = binary.AppendUvarint(b, uint64(s.loop.Now()-s.began))
+	b = flow.AppendDuration(b, s.loop.Now()-s.began)
 	b = flow.AppendAddr(b, s.tuple.Client)
 	b = flow.AppendAddr(b, s.tuple.Dst)
 	b = flow.AppendAddr(b, s.to)
 	b = flow.AppendAddr(b, s.source)
 	var fds []*sys.FD
 	if s.state == dialing {
-		b = binary.AppendUvarint(b, uint64(s.dialing.Left()))
+		b = flow.AppendDuration(b, s.dialing.Left())
 		s.dialing.Stop()
 		b, fds = s.client.Freeze(b, nil)
 		b, fds = s.server.Freeze(b, fds)
@@ -88,18 +87,20 @@ type thawing struct {
 }
 
 // Thaw takes f and goes on with the flow on the loop to; from any goroutine. Why
-// it can't, such as a damaged state, is told to failed, on a loop or at once;
-// both sides get a reset then.
+// it can't, such as a damaged state, is told to failed, on a loop or at once, and
+// counted there; both sides get a reset then.
 func (p *Pod) Thaw(f *Frozen, to *loop.Loop, failed func(error)) {
 	if !p.home.Post(loop.Func(func() {
 		t := &thawing{d: flow.NewDecoder(f.State), fds: sys.NewFDs(f.FDs)}
 		if err := t.admit(p, to); err != nil {
 			t.fds.Close()
+			p.home.Metrics.Inc(metric.ThawRefused)
 			failed(err)
 			return
 		}
 		onward := loop.Func(func() {
 			if err := t.resume(); err != nil {
+				to.Metrics.Inc(metric.ThawRefused)
 				failed(err)
 			}
 		})
@@ -109,6 +110,7 @@ func (p *Pod) Thaw(f *Frozen, to *loop.Loop, failed func(error)) {
 			t.fds.Close()
 			to.CountFlow(-1)
 			t.s.release()
+			p.home.Metrics.Inc(metric.ThawRefused)
 			failed(fmt.Errorf("loop %d has ended", to.ID()))
 		}
 	})) {
@@ -138,7 +140,7 @@ func (t *thawing) admit(p *Pod, to *loop.Loop) error {
 	flags := d.Byte()
 	s.retried = flags&flagRetried != 0
 	s.id = d.Uint()
-	s.began = -time.Duration(d.Uint()) // its age, until the loop's clock is known
+	s.began = -d.Duration() // its age, until the loop's clock is known
 	s.tuple = flow.Tuple{Client: d.Addr(), Dst: d.Addr()}
 	s.verdict, s.application = flow.Direct, flags&flagApplication != 0
 	s.to, s.source = d.Addr(), d.Addr()
@@ -189,7 +191,7 @@ func (t *thawing) resume() error {
 func (t *thawing) ends() (err error) {
 	s, d := t.s, t.d
 	if s.state == dialing {
-		left := time.Duration(min(d.Uint(), uint64(s.pod.env.Patience)))
+		left := min(d.Duration(), s.pod.env.Patience)
 		if err = s.client.Thaw(d, t.fds.Next(), s.loop, (*dialPeer)(s), true); err == nil {
 			if err = s.server.Thaw(d, t.fds.Next(), s.loop, &s.dialing, false); err != nil {
 				s.client.Finish(flow.CloseInternal)

@@ -1,12 +1,16 @@
 package session_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-mesh/sluice/dataplane/flow"
 	"github.com/sluice-mesh/sluice/dataplane/loop"
@@ -57,6 +61,7 @@ var tuple = flow.Tuple{
 // A bare is a pod without a namespace, on two loops.
 type bare struct {
 	loops [2]*loop.Loop
+	env   *session.Env
 	pod   *session.Pod
 	fault chan error // of thaws
 }
@@ -67,7 +72,8 @@ func newBare(t testing.TB, cfg loop.Config) *bare {
 	for i := range b.loops {
 		b.loops[i] = startLoop(t, i, cfg)
 	}
-	b.pod = session.NewBarePod(session.NewEnv(session.Config{}, b.loops[:]), b.loops[0])
+	b.env = session.NewEnv(session.Config{Log: true}, b.loops[:])
+	b.pod = session.NewBarePod(b.env, b.loops[0])
 	t.Cleanup(func() { b.checkEmpty(t) })
 	return b
 }
@@ -76,6 +82,13 @@ func newBare(t testing.TB, cfg loop.Config) *bare {
 // not up waits for an answer that does not come.
 func (b *bare) adopt(t testing.TB, up bool) (client, server *net.TCPConn) {
 	t.Helper()
+	_, client, server = b.adoptID(t, up)
+	return client, server
+}
+
+// adoptID is adopt that tells the flow's number.
+func (b *bare) adoptID(t testing.TB, up bool) (id uint64, client, server *net.TCPConn) {
+	t.Helper()
 	client, nearClient := testkit.TCPPair(t, testkit.TCPOptions{FarReadBuffer: 16 << 10, NearBuffers: 64 << 10})
 	server, nearServer := testkit.TCPPair(t, testkit.TCPOptions{FarReadBuffer: 16 << 10, NearBuffers: 64 << 10})
 	if !up {
@@ -83,11 +96,12 @@ func (b *bare) adopt(t testing.TB, up bool) (client, server *net.TCPConn) {
 		silent(t, nearServer)
 	}
 	do(t, b.loops[0], func() {
-		if err := b.pod.Adopt(nearClient, nearServer, tuple, up); err != nil {
+		var err error
+		if id, err = b.pod.Adopt(nearClient, nearServer, tuple, up); err != nil {
 			t.Error(err)
 		}
 	})
-	return client, server
+	return id, client, server
 }
 
 // silent starts a connect into f that nobody answers: the queue of the listener
@@ -229,6 +243,8 @@ func TestThawRefused(t *testing.T) {
 			{"version", func(f *session.Frozen) { f.State[0]++ }, "version"},
 			{"state", func(f *session.Frozen) { f.State[1] = 99 }, "bad state"},
 			{"path", func(f *session.Frozen) { f.State[2] = 99 }, "bad path"},
+			{"age", func(f *session.Frozen) { f.State = aged(f.State, math.MaxInt64) }, "bad duration"},
+			{"age beyond all bounds", func(f *session.Frozen) { f.State = aged(f.State, math.MaxUint64) }, "bad duration"},
 			{"no descriptors", func(f *session.Frozen) {
 				for _, fd := range f.FDs {
 					sys.Reset(fd)
@@ -259,6 +275,9 @@ func TestThawRefused(t *testing.T) {
 						t.Errorf("descriptor %d is open", i)
 					}
 				}
+				if n := b.refused(t); n != 1 {
+					t.Errorf("%d refusals are counted; want one", n)
+				}
 				if _, err := client.Read(make([]byte, 1)); sys.ErrnoOf(err) != sys.ECONNRESET {
 					t.Errorf("client read %v; want a reset", err)
 				}
@@ -267,6 +286,66 @@ func TestThawRefused(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// aged is state with another age.
+func aged(state []byte, age uint64) []byte {
+	_, id := binary.Uvarint(state[4:])
+	_, old := binary.Uvarint(state[4+id:])
+	return slices.Concat(state[:4+id], binary.AppendUvarint(nil, age), state[4+id+old:])
+}
+
+// refused is how many states could not be taken up.
+func (b *bare) refused(t testing.TB) (n uint64) {
+	t.Helper()
+	for _, l := range b.loops {
+		do(t, l, func() { n += l.Metrics.Count(metric.ThawRefused) })
+	}
+	return n
+}
+
+// A flow of a pod that has ended in the meantime is reset.
+func TestThawIntoEndedPod(t *testing.T) {
+	testkit.NoLeaks(t)
+	b := newBare(t, loop.Config{})
+	client, server := b.adopt(t, true)
+	f := b.freeze(t, b.loops[0])
+	do(t, b.loops[0], func() { b.pod.SetEnded(true) })
+	b.thaw(t, f, b.loops[1])
+	if err := testkit.Receive(t, testkit.Wait, "the fault", b.fault); !strings.Contains(err.Error(), "pod bare is gone") {
+		t.Errorf("refused for %v", err)
+	}
+	for _, c := range []*net.TCPConn{client, server} {
+		if _, err := c.Read(make([]byte, 1)); sys.ErrnoOf(err) != sys.ECONNRESET {
+			t.Errorf("read %v; want a reset", err)
+		}
+	}
+	if n := b.refused(t); n != 1 {
+		t.Errorf("%d refusals are counted; want one", n)
+	}
+}
+
+// The record of a flow tells its whole age, also when it is older than the
+// process that ends it.
+func TestRecordOfThawed(t *testing.T) {
+	testkit.NoLeaks(t)
+	b := newBare(t, loop.Config{})
+	id, client, _ := b.adoptID(t, true)
+	f := b.freeze(t, b.loops[0])
+	const age = time.Hour
+	f.State = aged(f.State, uint64(age))
+	b.thaw(t, f, b.loops[1])
+	testkit.ResetTCP(t, client)
+	var got flow.Record
+	testkit.Eventually(t, testkit.Wait, "the record", func() bool {
+		for _, r := range b.env.Rings() {
+			r.Take(func(rec *flow.Record) { got = *rec })
+		}
+		return got.ID != 0
+	})
+	if got.ID != id || got.Reason != flow.CloseClientReset || got.AgeNano < int64(age) || got.AgeNano > int64(age+time.Minute) {
+		t.Errorf("the record is %+v; want flow %d, reset by its client after %v", got, id, age)
 	}
 }
 
@@ -291,6 +370,9 @@ func TestThawOnEndedLoop(t *testing.T) {
 	}
 	if _, err := client.Read(make([]byte, 1)); sys.ErrnoOf(err) != sys.ECONNRESET {
 		t.Errorf("client read %v; want a reset", err)
+	}
+	if n := b.refused(t); n != 1 {
+		t.Errorf("%d refusals are counted; want one", n)
 	}
 	if other.Flows() != 0 {
 		t.Errorf("the ended loop counts %d flows", other.Flows())

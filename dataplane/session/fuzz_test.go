@@ -85,6 +85,12 @@ func FuzzThaw(f *testing.F) {
 	}
 	// No pipe is kept, so that descriptors can be counted.
 	b := newBare(f, loop.Config{Pipes: splice.Config{Pipes: -1}})
+	for _, up := range []bool{true, false} { // and what real flows are written as
+		b.adopt(f, up)
+		real := b.freeze(f, b.loops[0])
+		f.Add(real.State, uint8(len(real.FDs)))
+		real.Close()
+	}
 	f.Fuzz(func(t *testing.T, in []byte, n uint8) {
 		before := openFiles(t)
 		all := descriptors(t)
