@@ -46,6 +46,15 @@ const traceGrace = 15 * time.Second
 // StartTrace attaches to the processes, all their threads and those to come.
 // It returns once all of them are traced.
 func StartTrace(ctx context.Context, pids []int) (*Trace, error) {
+	return startTrace(ctx, true, pids)
+}
+
+// StartThreadTrace attaches to one thread alone.
+func StartThreadTrace(ctx context.Context, tid int) (*Trace, error) {
+	return startTrace(ctx, false, []int{tid})
+}
+
+func startTrace(ctx context.Context, follow bool, ids []int) (*Trace, error) {
 	path, err := exec.LookPath("strace")
 	if err != nil {
 		return nil, fmt.Errorf("trace: strace is not installed: %w", err)
@@ -58,9 +67,12 @@ func StartTrace(ctx context.Context, pids []int) (*Trace, error) {
 	if err := f.Close(); err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
 	}
-	args := []string{"-c", "-f", "-o", out}
-	for _, pid := range pids {
-		args = append(args, "-p", strconv.Itoa(pid))
+	args := []string{"-c", "-o", out}
+	if follow {
+		args = append(args, "-f")
+	}
+	for _, id := range ids {
+		args = append(args, "-p", strconv.Itoa(id))
 	}
 	t := &Trace{cmd: exec.Command(path, args...), out: out, ended: make(chan error, 1), stderr: new(tail)}
 	// In a group of its own an interrupt at the terminal does not reach it: Stop
@@ -76,7 +88,7 @@ func StartTrace(ctx context.Context, pids []int) (*Trace, error) {
 	}
 	attached := make(chan struct{})
 	read := make(chan struct{})
-	go t.readMessages(pipe, len(pids), attached, read)
+	go t.readMessages(pipe, len(ids), attached, read)
 	go func() {
 		<-read
 		t.ended <- t.cmd.Wait()
