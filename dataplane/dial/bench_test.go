@@ -3,6 +3,7 @@ package dial_test
 import (
 	"testing"
 
+	"github.com/sluice-mesh/sluice/bench/measure"
 	"github.com/sluice-mesh/sluice/dataplane/dial"
 )
 
@@ -18,7 +19,7 @@ func BenchmarkChoose(b *testing.B) {
 	}
 	b.ReportAllocs()
 	skips := 0
-	for b.Loop() {
+	op := func() {
 		port, skipped, _, err := p.Choose(from(40000), app, by)
 		if err != nil {
 			b.Fatal(err)
@@ -26,5 +27,9 @@ func BenchmarkChoose(b *testing.B) {
 		skips += skipped
 		p.Release(from(port), app)
 	}
+	for b.Loop() {
+		op()
+	}
 	b.ReportMetric(float64(skips)/float64(b.N), "skips/op")
+	measure.PerOp(b, 0, op)
 }

@@ -4,28 +4,32 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-mesh/sluice/bench/measure"
 	"github.com/sluice-mesh/sluice/dataplane/loop"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
 )
 
-// report adds the system calls per operation, in builds that count them.
-func report(b *testing.B, before uint64) {
-	if sys.Checked {
-		b.ReportMetric(float64(sys.Calls()-before)/float64(b.N), "syscalls/op")
+// repeat measures op: its time, its allocations, and the system calls of the
+// loop's thread.
+func repeat(b *testing.B, l *loop.Loop, op func()) {
+	b.Helper()
+	tid := 0
+	do(b, l, func() { tid = sys.Gettid() })
+	b.ReportAllocs()
+	for b.Loop() {
+		op()
 	}
+	measure.PerOp(b, tid, op)
 }
 
 // BenchmarkWake is a posted call there and its answer back.
 func BenchmarkWake(b *testing.B) {
 	l := start(b, loop.Config{})
 	r := &rung{make(chan struct{})}
-	b.ReportAllocs()
-	before := sys.Calls()
-	for b.Loop() {
+	repeat(b, l, func() {
 		l.Post(r)
 		<-r.done
-	}
-	report(b, before)
+	})
 }
 
 // BenchmarkEvent is an edge of a descriptor and its answer back.
@@ -34,13 +38,10 @@ func BenchmarkEvent(b *testing.B) {
 	r := &rung{make(chan struct{})}
 	f := bell(b)
 	do(b, l, func() { add(b, l, f, r) })
-	b.ReportAllocs()
-	before := sys.Calls()
-	for b.Loop() {
+	repeat(b, l, func() {
 		sys.Signal(f)
 		<-r.done
-	}
-	report(b, before)
+	})
 }
 
 // BenchmarkAddRemove is one registration, with what the kernel does for it.
@@ -49,19 +50,19 @@ func BenchmarkAddRemove(b *testing.B) {
 	f := bell(b)
 	b.ReportAllocs()
 	do(b, l, func() {
-		before := sys.Calls()
-		for b.Loop() {
+		op := func() {
 			tok, err := l.Add(f, sys.Stream, source(nil))
+			if err == nil {
+				err = l.Detach(tok, f)
+			}
 			if err != nil {
 				b.Error(err)
-				return
-			}
-			if err := l.Detach(tok, f); err != nil {
-				b.Error(err)
-				return
 			}
 		}
-		report(b, before)
+		for b.Loop() {
+			op()
+		}
+		measure.PerOp(b, sys.Gettid(), op)
 	})
 }
 
@@ -76,10 +77,14 @@ func BenchmarkTimers(b *testing.B) {
 			l.Arm(&timers[i], time.Minute+time.Duration(i)*time.Millisecond, never)
 		}
 		i := 0
-		for b.Loop() {
+		op := func() {
 			l.Arm(&timers[i], time.Minute+time.Duration(i)*time.Millisecond, never)
 			i = (i + 7919) % len(timers)
 		}
+		for b.Loop() {
+			op()
+		}
+		measure.PerOp(b, sys.Gettid(), op)
 		for i := range timers {
 			l.Disarm(&timers[i])
 		}

@@ -3,6 +3,8 @@ package loop
 import (
 	"testing"
 	"time"
+
+	"github.com/sluice-mesh/sluice/bench/measure"
 )
 
 // BenchmarkFire arms a timer and turns the wheel until it fires, by a clock of
@@ -15,7 +17,7 @@ func BenchmarkFire(b *testing.B) {
 	n.what = &n
 	now := time.Duration(0)
 	b.ReportAllocs()
-	for b.Loop() {
+	op := func() {
 		n.tick = uint64((now + 10*time.Second) / tickTime)
 		w.insert(&n.Timer)
 		now += 10 * time.Second
@@ -23,4 +25,8 @@ func BenchmarkFire(b *testing.B) {
 			b.Fatal("not on time")
 		}
 	}
+	for b.Loop() {
+		op()
+	}
+	measure.PerOp(b, 0, op)
 }

@@ -3,7 +3,9 @@ package relay_test
 import (
 	"testing"
 
+	"github.com/sluice-mesh/sluice/bench/measure"
 	"github.com/sluice-mesh/sluice/dataplane/buf"
+	"github.com/sluice-mesh/sluice/dataplane/loop"
 	"github.com/sluice-mesh/sluice/dataplane/metric"
 	"github.com/sluice-mesh/sluice/dataplane/relay"
 	"github.com/sluice-mesh/sluice/dataplane/splice"
@@ -13,6 +15,13 @@ import (
 
 var roomy = testkit.TCPOptions{FarReadBuffer: 4 << 20, NearBuffers: 4 << 20}
 
+// thread is the one that l runs on.
+func thread(t testing.TB, l *loop.Loop) (tid int) {
+	t.Helper()
+	do(t, l, func() { tid = sys.Gettid() })
+	return tid
+}
+
 // bench repeats an exchange of n bytes there and back.
 func bench(b *testing.B, cfg relay.Config, n int) {
 	l := startLoop(b, splice.Config{})
@@ -21,13 +30,10 @@ func bench(b *testing.B, cfg relay.Config, n int) {
 	exchange()
 	b.SetBytes(int64(2 * n))
 	b.ReportAllocs()
-	before := sys.Calls()
 	for b.Loop() {
 		exchange()
 	}
-	if sys.Checked {
-		b.ReportMetric(float64(sys.Calls()-before)/float64(b.N), "syscalls/op")
-	}
+	measure.PerOp(b, thread(b, l), exchange)
 }
 
 // BenchmarkExchange is a request and a response of 100 bytes: two events.
@@ -38,7 +44,7 @@ func BenchmarkCopy(b *testing.B)   { bench(b, relay.Config{NoSplice: true}, 2<<2
 func BenchmarkSplice(b *testing.B) { bench(b, relay.Config{}, 2<<20) }
 
 // BenchmarkPromotion is what a direction pays to become spliced and to stop: five
-// full blocks at once, then three small messages.
+// full blocks at once, then three small messages. The writes of the bulk are the loop's as well.
 func BenchmarkPromotion(b *testing.B) {
 	l := startLoop(b, splice.Config{})
 	f := join(b, l, relay.Config{}, roomy)
@@ -58,12 +64,17 @@ func BenchmarkPromotion(b *testing.B) {
 			have += n
 		}
 	}
-	for b.Loop() {
+	cycle := func() {
 		move(bulk)
 		move(small)
 		move(small)
 		move(small)
 	}
+	b.ReportAllocs()
+	for b.Loop() {
+		cycle()
+	}
 	m := figures(b, l)
 	b.ReportMetric(float64(m.Count(metric.Promoted))/float64(b.N), "promotions/op")
+	measure.PerOp(b, thread(b, l), cycle)
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/sluice-mesh/sluice/bench/measure"
 	"github.com/sluice-mesh/sluice/dataplane/splice"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
 	"github.com/sluice-mesh/sluice/internal/testkit"
@@ -15,9 +16,11 @@ func BenchmarkGetPut(b *testing.B) {
 	defer p.Close()
 	p.Put(p.Get())
 	b.ReportAllocs()
+	op := func() { p.Put(p.Get()) }
 	for b.Loop() {
-		p.Put(p.Get())
+		op()
 	}
+	measure.PerOp(b, 0, op)
 }
 
 // BenchmarkFillDrain moves a block from one socket to another; the writing and
@@ -32,8 +35,7 @@ func BenchmarkFillDrain(b *testing.B) {
 	defer p.Put(pipe)
 	b.SetBytes(int64(len(block)))
 	b.ReportAllocs()
-	before := sys.Calls()
-	for b.Loop() {
+	op := func() {
 		if _, err := source.Write(block); err != nil {
 			b.Fatal(err)
 		}
@@ -53,5 +55,8 @@ func BenchmarkFillDrain(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64(sys.Calls()-before)/float64(b.N), "syscalls/op")
+	for b.Loop() {
+		op()
+	}
+	measure.PerOp(b, 0, op)
 }

@@ -20,7 +20,7 @@ import (
 func soon() time.Time { return time.Now().Add(testkit.Wait) }
 
 // pair is a proxy's connection and the agent's.
-func pair(t *testing.T) (proxy, agent *zds.Conn) {
+func pair(t testing.TB) (proxy, agent *zds.Conn) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "z.sock")
 	l, err := zds.Listen(path)
