@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -83,7 +84,7 @@ func benchFlow(b *testing.B, path flow.Path) {
 		if err := c.CloseWrite(); err != nil {
 			b.Fatal(err)
 		}
-		if n, err := c.Read(back); n != 0 || err != io.EOF {
+		if n, err := c.Read(back); n != 0 || !errors.Is(err, io.EOF) {
 			b.Fatalf("behind the answer came %d bytes, %v; want the end", n, err)
 		}
 	}

@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -100,7 +101,7 @@ func (w *world) step(t *testing.T) {
 		if err := m.far[side].CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := m.far[1-side].Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		if n, err := m.far[1-side].Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
 			t.Fatalf("flow %d: side %d shut; the other read %d bytes, %v; want the end", m.id, side, n, err)
 		}
 		if m.shut[side] = true; m.shut[1-side] {
