@@ -20,6 +20,21 @@ import (
 // captured. It ends with the test.
 func inProcess(t *testing.T, cfg node.Config, served ...*lab.Pod) *node.Node {
 	t.Helper()
+	return inProcessBehind(t, captureDirect, cfg, served...)
+}
+
+// captureDirect puts the rules of mode direct into a pod.
+func captureDirect(t *testing.T, p *lab.Pod) {
+	t.Helper()
+	if _, err := apply.Apply(p.Handle(), redirect.Intent{}, apply.StateDir(t.TempDir())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inProcessBehind is inProcess with other rules: capture puts them into a pod
+// that is being served.
+func inProcessBehind(t *testing.T, capture func(*testing.T, *lab.Pod), cfg node.Config, served ...*lab.Pod) *node.Node {
+	t.Helper()
 	cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	cfg.Pods.Socket = filepath.Join(t.TempDir(), "nobody.sock")
 	cfg.Pods.BackoffMin, cfg.Pods.BackoffMax = time.Hour, time.Hour // no agent in these tests
@@ -51,9 +66,7 @@ func inProcess(t *testing.T, cfg node.Config, served ...*lab.Pod) *node.Node {
 			t.Fatal(err)
 		}
 		running = append(running, r)
-		if _, err := apply.Apply(p.Handle(), redirect.Intent{}, apply.StateDir(t.TempDir())); err != nil {
-			t.Fatal(err)
-		}
+		capture(t, p)
 	}
 	return n
 }
