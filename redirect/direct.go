@@ -82,8 +82,11 @@ func fromNet(in Intent) []Row {
 	rows = append(rows, tproxy(TCP, 0, PortInbound)...)
 	return append(rows,
 		Row{SYN{}, Drop{}},
-		// The network may not write into the application's half of a flow.
-		Row{SocketMark{MarkReply}, Drop{}},
+		// The network may not write into the application's half of a flow, nor end
+		// with the application a handshake that began with a proxy which is gone.
+		Row{SocketMark{MarkProxy}, Accept{}},    // a socket of the proxy that need not be transparent
+		Row{FromPrefix{linkLocal6()}, Accept{}}, // never captured on the way out
+		Row{Transparent{Not: true}, Drop{}},
 	)
 }
 
@@ -97,7 +100,10 @@ func fromLo(in Intent) []Row {
 		rows = append(rows, tproxy(TCP, 53, PortDNS)...)
 	}
 	rows = append(rows, tproxy(TCP, 0, PortOutbound)...)
-	rows = append(rows, Row{SYN{}, Drop{}}) // or the pod's own *:port may get it
+	rows = append(rows,
+		Row{SYN{}, Drop{}},                           // or the pod's own *:port may get it
+		Row{L4{TCP}, Transparent{Not: true}, Drop{}}, // and what ends a handshake, as above
+	)
 	if in.DNS {
 		rows = append(rows, tproxy(UDP, 53, PortDNS)...)
 		rows = append(rows, Row{DstPort{UDP, 53}, Drop{}})
@@ -127,6 +133,12 @@ func spare(in Intent) []Row {
 
 // tproxy gives packets of proto, to port only unless it is 0, to the listener on
 // to, in both families.
+//
+// For TCP the expression looks for a connection first, and finds a half-open one
+// or one in TIME_WAIT too, whose listener may be gone by now. TCP would then look
+// again, by the destination alone, and find the application. Such sockets have no
+// mark for the expression that asks (nft_socket_eval); what has one is a listener
+// or a connection.
 func tproxy(proto Proto, port, to uint16) []Row {
 	var rows []Row
 	for _, f := range []Family{IPv4, IPv6} {
@@ -134,7 +146,11 @@ func tproxy(proto Proto, port, to uint16) []Row {
 		if port != 0 {
 			match = Row{DstPort{proto, port}, IP{f}}
 		}
-		rows = append(rows, append(match, TProxy{f, to}, Accept{}))
+		match = append(match, TProxy{f, to})
+		if proto == TCP {
+			match = append(match, SocketMark{MarkProxy})
+		}
+		rows = append(rows, append(match, Accept{}))
 	}
 	return rows
 }

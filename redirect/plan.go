@@ -131,6 +131,8 @@ func NewPlan(in Intent) (Plan, error) {
 	return p, nil
 }
 
+func linkLocal6() netip.Prefix { return netip.MustParsePrefix("fe80::/10") }
+
 // spared are the destinations of a family that are never captured: loopback, the
 // probes, and link-local addresses, which can't be routed to lo.
 func (in Intent) spared(f Family) []netip.Prefix {
@@ -143,6 +145,6 @@ func (in Intent) spared(f Family) []netip.Prefix {
 	return []netip.Prefix{
 		netip.MustParsePrefix("::1/128"),
 		netip.PrefixFrom(in.Probe6, 128),
-		netip.MustParsePrefix("fe80::/10"),
+		linkLocal6(),
 	}
 }

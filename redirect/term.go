@@ -45,8 +45,9 @@ type (
 	// SocketMark matches the mark, below MarkMask, of the socket that the packet
 	// belongs to.
 	SocketMark struct{ Value uint32 }
-	// Transparent matches packets of a transparent socket.
-	Transparent struct{}
+	// Transparent matches packets of a transparent socket, or with Not those of
+	// another one; never those of none.
+	Transparent struct{ Not bool }
 	// SYN matches the first packet of a TCP connection.
 	SYN struct{ Not bool }
 	// NotLocal matches a destination that is none of the namespace's addresses.
@@ -64,6 +65,8 @@ type (
 	}
 	// From matches a source address.
 	From struct{ Addr netip.Addr }
+	// FromPrefix matches sources within a prefix.
+	FromPrefix struct{ Prefix netip.Prefix }
 	// To matches destinations of one family within disjoint prefixes.
 	To struct{ Prefixes []netip.Prefix }
 	// SetMark writes the mark below MarkMask and keeps the bits above.
@@ -97,6 +100,7 @@ func (NotLocal) term()    {}
 func (SrcPort) term()     {}
 func (DstPort) term()     {}
 func (From) term()        {}
+func (FromPrefix) term()  {}
 func (To) term()          {}
 func (SetMark) term()     {}
 func (TProxy) term()      {}

@@ -3,6 +3,7 @@ package nft
 import (
 	"encoding/binary"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 
@@ -70,7 +71,7 @@ func (c *compiler) term(t redirect.Term) {
 	case redirect.SocketMark:
 		c.add(&expr.Socket{Key: expr.SocketKeyMark, Register: reg}, and(host(redirect.MarkMask)), cmp(false, host(t.Value)))
 	case redirect.Transparent:
-		c.add(&expr.Socket{Key: expr.SocketKeyTransparent, Register: reg}, cmp(false, []byte{1}))
+		c.add(&expr.Socket{Key: expr.SocketKeyTransparent, Register: reg}, cmp(false, []byte{flag(!t.Not)}))
 	case redirect.SYN:
 		c.needL4(redirect.TCP)
 		c.add(load(expr.PayloadBaseTransportHeader, tcpFlagsByte, 1), and([]byte{flagMask}), cmp(t.Not, []byte{flagSYN}))
@@ -86,6 +87,10 @@ func (c *compiler) term(t redirect.Term) {
 		f := familyOf(t.Addr)
 		c.needFamily(f)
 		c.add(loadAddr(f, 12, 8), cmp(false, t.Addr.AsSlice()))
+	case redirect.FromPrefix:
+		f := familyOf(t.Prefix.Addr())
+		c.needFamily(f)
+		c.add(loadAddr(f, 12, 8), and(mask(t.Prefix)), cmp(false, t.Prefix.Addr().AsSlice()))
 	case redirect.To:
 		f := familyOf(t.Prefixes[0].Addr())
 		c.needFamily(f)
@@ -170,6 +175,16 @@ func familyOf(a netip.Addr) redirect.Family {
 		return redirect.IPv4
 	}
 	return redirect.IPv6
+}
+
+// mask is a prefix's length as bits.
+func mask(p netip.Prefix) []byte { return net.CIDRMask(p.Bits(), p.Addr().BitLen()) }
+
+func flag(is bool) byte {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 func host(v uint32) []byte    { return binaryutil.NativeEndian.PutUint32(v) }

@@ -61,7 +61,7 @@ func termText(t redirect.Term) string {
 	case redirect.SocketMark:
 		return fmt.Sprintf("socket mark & %#x == %#x", redirect.MarkMask, t.Value)
 	case redirect.Transparent:
-		return "socket transparent 1"
+		return fmt.Sprintf("socket transparent %d", flag(!t.Not))
 	case redirect.SYN:
 		return fmt.Sprintf("tcp flags & (fin|syn|rst|ack) %s syn", equals(t.Not))
 	case redirect.NotLocal:
@@ -72,6 +72,8 @@ func termText(t redirect.Term) string {
 		return fmt.Sprintf("%v dport %d", t.Proto, t.Port)
 	case redirect.From:
 		return fmt.Sprintf("%s saddr %v", header(t.Addr), t.Addr)
+	case redirect.FromPrefix:
+		return fmt.Sprintf("%s saddr %v", header(t.Prefix.Addr()), t.Prefix)
 	case redirect.To:
 		var to []string
 		for _, p := range t.Prefixes {
