@@ -125,6 +125,17 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
+func TestRaceOptionsOfTheUserWin(t *testing.T) {
+	for own, want := range map[string]string{
+		"":                                     "GORACE=atexit_sleep_ms=20",
+		"halt_on_error=1 atexit_sleep_ms=1000": "GORACE=atexit_sleep_ms=20 halt_on_error=1 atexit_sleep_ms=1000",
+	} {
+		if got := raceOptions(own); got != want {
+			t.Errorf("options %q; want %q", got, want)
+		}
+	}
+}
+
 func TestFuzzTargetNeedsCorpus(t *testing.T) {
 	source := tree(t, map[string]string{"a/fuzz_test.go": "package a; func FuzzZ(f int) {}"})
 	err := fuzzAll(t.Context(), source, time.Second)
