@@ -3,7 +3,6 @@ package scenario_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -83,12 +82,12 @@ func clean(t *testing.T, out *report.Run, samples int) {
 
 func noLab(t *testing.T) {
 	t.Helper()
-	own, err := lab.Standing()
+	labs, err := lab.Standing()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name := range own {
-		if strings.HasPrefix(name, fmt.Sprintf("sluice-%d-", os.Getpid())) {
+	for name, owner := range labs {
+		if owner == os.Getpid() {
 			t.Errorf("lab %s is still up", name)
 		}
 	}
