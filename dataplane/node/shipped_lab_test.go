@@ -134,19 +134,26 @@ func ask(in *lab.Space, method string, port uint16, path string, line func(strin
 	return text.Err()
 }
 
-// figure reads one metric; absent is 0, as counters by label are until they move.
-func (s *shipped) figure(name string) float64 {
+// figure reads metrics and adds them up, in one scrape; absent is 0, as counters
+// by label are until they move.
+func (s *shipped) figure(names ...string) float64 {
 	s.t.Helper()
-	var v float64
+	var sum float64
 	err := s.get(15020, "/metrics", func(line string) {
-		if rest, ok := strings.CutPrefix(line, name+" "); ok {
-			v, _ = strconv.ParseFloat(rest, 64)
+		for _, name := range names {
+			if rest, ok := strings.CutPrefix(line, name+" "); ok {
+				v, err := strconv.ParseFloat(rest, 64)
+				if err != nil {
+					s.t.Errorf("metrics: %q: %v", line, err)
+				}
+				sum += v
+			}
 		}
 	})
 	if err != nil {
 		s.t.Errorf("metrics: %v", err)
 	}
-	return v
+	return sum
 }
 
 func (s *shipped) proxy() *proxy {
@@ -155,11 +162,11 @@ func (s *shipped) proxy() *proxy {
 		count:   func(c metric.Counter) uint64 { return uint64(s.figure(c.Describe().Name)) },
 		level:   func(g metric.Gauge) int64 { return int64(s.figure(g.Describe().Name)) },
 		closed: func(r flow.CloseReason) uint64 {
-			n := 0.0
+			var names []string
 			for p := range flow.Paths {
-				n += s.figure(fmt.Sprintf("sluice_flows_closed_total{path=%q,reason=%q}", p, r))
+				names = append(names, fmt.Sprintf("sluice_flows_closed_total{path=%q,reason=%q}", p, r))
 			}
-			return uint64(n)
+			return uint64(s.figure(names...))
 		},
 	}
 }
