@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -220,6 +221,11 @@ func demolish(name string) error {
 // lockState keeps other processes, and other goroutines of this one, from making
 // or removing labs meanwhile.
 func lockState() (unlock func(), err error) {
+	defer func() {
+		if errors.Is(err, fs.ErrPermission) {
+			err = fmt.Errorf("%w: a lab needs root's rights; run as root", err)
+		}
+	}()
 	if err := os.MkdirAll(stateDir, 0o755); err != nil {
 		return nil, err
 	}

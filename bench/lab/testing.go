@@ -26,7 +26,7 @@ func Require(t testing.TB) {
 	case os.Getenv("LAB_REQUIRED") != "":
 		t.Fatalf("lab required, but: %v", err)
 	case errors.Is(err, sys.ErrUnsupported), errors.Is(err, fs.ErrPermission):
-		t.Skipf("no lab here: %v; run as root, or make lab", err)
+		t.Skipf("no lab here: %v; as another user: make lab", err)
 	default:
 		t.Fatalf("lab broken: %v", err)
 	}
@@ -37,7 +37,7 @@ func usable() error {
 	done := make(chan error, 1)
 	go func() { done <- tryUnshare() }()
 	if err := <-done; err != nil {
-		return fmt.Errorf("make a network namespace: %w", err)
+		return fmt.Errorf("make a network namespace: %w; it needs root's rights", err)
 	}
 	unlock, err := lockState()
 	if err != nil {

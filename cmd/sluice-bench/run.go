@@ -159,6 +159,9 @@ func (f *runFlags) finish(w io.Writer, out *report.Run) error {
 		return errors.Join(err, writeErr, errors.New("the result could be kept nowhere: the tables above are all there is"))
 	}
 	_, printErr := fmt.Fprintf(w, "\n%d samples kept in %s\n", len(out.Samples), where)
+	if len(out.Samples) == 0 {
+		err = errors.Join(err, errors.New("nothing was measured; the reasons are above"))
+	}
 	return errors.Join(err, printErr)
 }
 
