@@ -122,6 +122,13 @@ func managed(t *testing.T, fn func(t *testing.T, m *Manager, a *authority, log *
 	})
 }
 
+// pass moves the bubble's clock by d and waits until all that it set off has been
+// done. No real time goes by.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
 func acquire(t *testing.T, m *Manager, id ID) *Source {
 	t.Helper()
 	s, err := m.Acquire(id)
@@ -185,13 +192,11 @@ func TestRenewAtHalfLife(t *testing.T) {
 			t.Fatal(err)
 		}
 		half := old.NotBefore().Add(old.NotAfter().Sub(old.NotBefore()) / 2)
-		time.Sleep(time.Until(half) - time.Millisecond)
-		synctest.Wait()
+		pass(time.Until(half) - time.Millisecond)
 		if cert, _ := s.Get(); cert != old || a.asked() != 1 {
 			t.Fatalf("renewed before half of its life; asked %d times", a.asked())
 		}
-		time.Sleep(2 * time.Millisecond)
-		synctest.Wait()
+		pass(2 * time.Millisecond)
 		cert, err := s.Get()
 		if err != nil || cert == old || !cert.NotAfter().After(old.NotAfter()) || a.asked() != 2 {
 			t.Fatalf("not renewed at half of its life: %v; asked %d times", err, a.asked())
@@ -212,8 +217,7 @@ func TestRenewalFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.set(func(a *authority) { a.broken = errors.New("the authority is away") })
-		time.Sleep(time.Until(old.NotAfter()) - time.Millisecond)
-		synctest.Wait()
+		pass(time.Until(old.NotAfter()) - time.Millisecond)
 		if cert, err := s.Get(); cert != old || err != nil {
 			t.Fatalf("before its end: %v, %v; want the old certificate", cert, err)
 		}
@@ -227,8 +231,7 @@ func TestRenewalFails(t *testing.T) {
 		if !strings.Contains(log.String(), "old one is still good") {
 			t.Errorf("logged\n%s", log)
 		}
-		time.Sleep(2 * time.Millisecond)
-		synctest.Wait()
+		pass(2 * time.Millisecond)
 		_, err = s.Get()
 		if err == nil {
 			t.Fatal("an expired certificate is given to handshakes")
@@ -243,8 +246,7 @@ func TestRenewalFails(t *testing.T) {
 			t.Error("a flow waits for an authority that is away")
 		}
 		a.set(func(a *authority) { a.broken = nil })
-		time.Sleep(3 * time.Minute) // the longest retry
-		synctest.Wait()
+		pass(3 * time.Minute) // the longest retry
 		if cert, err := s.Get(); err != nil || cert == old {
 			t.Errorf("the authority is back: %v, %v", cert, err)
 		}
@@ -270,8 +272,7 @@ func TestFirstFails(t *testing.T) {
 		if !strings.Contains(log.String(), "no certificate") {
 			t.Errorf("logged\n%s", log)
 		}
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
+		pass(10 * time.Second)
 		// 1, 2 and 4 s, give or take a fifth.
 		a.mu.Lock()
 		calls := a.calls
@@ -311,15 +312,14 @@ func TestSourcesShare(t *testing.T) {
 		}
 		one.Release()
 		one.Release()
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		pass(time.Hour)
 		if cert, err := two.Get(); err != nil || cert == first || a.asked() < 2 {
 			t.Fatalf("not renewed after one of two pods went: %v, %v", cert, err)
 		}
 		two.Release()
 		synctest.Wait()
 		asked := a.asked()
-		time.Sleep(24 * time.Hour)
+		pass(24 * time.Hour)
 		if a.asked() != asked || m.Stats().Sources != 0 {
 			t.Errorf("renewed without a pod: asked %d times, %+v", a.asked()-asked, m.Stats())
 		}
@@ -407,8 +407,7 @@ func TestClockJumps(t *testing.T) {
 		mu.Lock()
 		jump = 3 * time.Hour
 		mu.Unlock()
-		time.Sleep(longestNap + time.Second)
-		synctest.Wait()
+		pass(longestNap + time.Second)
 		if cert, err := s.Get(); err != nil || cert == old {
 			t.Errorf("a minute after the clock was set: %v, %v; want a new certificate", cert, err)
 		}
