@@ -23,7 +23,8 @@ func options(t *testing.T, scenarios, paths []string, subjects ...subject.Subjec
 	opt := scenario.Options{
 		Modes:    []string{subject.Direct, subject.Redirect},
 		Subjects: subjects, Rounds: 1, Loops: 2, Seed: 1,
-		Timing: scenario.Timing{Warm: 20 * time.Millisecond, Length: 100 * time.Millisecond, Trace: 100 * time.Millisecond},
+		// Long enough for each of the processes on the way to get its turns.
+		Timing: scenario.Timing{Warm: 20 * time.Millisecond, Length: 300 * time.Millisecond, Trace: 100 * time.Millisecond},
 		Trace:  scenario.TraceNever,
 		Bin:    filepath.Dir(self), Self: self,
 	}
