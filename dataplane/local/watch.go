@@ -46,7 +46,7 @@ type Watcher struct {
 	done fs.FileInfo // what was dealt with: loaded, or refused
 	sum  [sha256.Size]byte
 	last error // of the text with that sum
-	gone bool  // told that the file can't be looked at
+	gone bool  // told that the file can't be read
 
 	// young says that the file was so new when it was read that a change right
 	// after it may have left its time as it was: it is read once more.
@@ -113,7 +113,6 @@ func (w *Watcher) look() {
 		w.missing(err)
 		return
 	}
-	w.gone = false
 	rest := same(info, w.seen)
 	w.seen = info
 	if !rest || same(info, w.done) && !w.young {
@@ -124,6 +123,7 @@ func (w *Watcher) look() {
 		w.missing(err)
 		return
 	}
+	w.gone = false
 	if !same(info, w.seen) {
 		w.seen = info // it changed while it was read; the next look decides
 		return

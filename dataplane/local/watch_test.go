@@ -117,6 +117,38 @@ func TestWatchLink(t *testing.T) {
 	}
 }
 
+// What stays unreadable is told once.
+func TestWatchUnreadable(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mesh.yaml")
+	put(t, path, file("first"))
+	var now mesh.Current
+	w, err := Start(Config{Path: path, Into: &now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		w.look()
+	}
+	if got := w.Stats(); got.Failures != 1 || got.Err == nil || now.Load().Len() != 1 {
+		t.Errorf("counted %+v with %d workloads", got, now.Load().Len())
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	put(t, path, file("second"))
+	w.look()
+	w.look()
+	if got := w.Stats(); got.Err != nil || now.Load().ByName("shop", "second", "web") == nil {
+		t.Errorf("a good file again: %+v", got)
+	}
+}
+
 func TestStartRefuses(t *testing.T) {
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.yaml")
