@@ -189,8 +189,9 @@ func TestOpenLoopHidesNoPause(t *testing.T) {
 
 	spec.To = []netip.AddrPort{pausing(t, 20, pause)}
 	closedLoop := drive(t, spec)
-	if closedLoop.Latency.P99 > pause.Seconds()/2 {
-		t.Fatalf("closed loop has p99 %v s: too slow a machine to tell", closedLoop.Latency.P99)
+	// One of the 21 requests until then, or of more: the same figure hides it.
+	if closedLoop.Latency.P90 > pause.Seconds()/2 {
+		t.Errorf("closed loop has p90 %v s; want less than half the pause", closedLoop.Latency.P90)
 	}
 
 	spec.To, spec.Rate = []netip.AddrPort{pausing(t, 20, pause)}, 1000
@@ -256,17 +257,18 @@ func TestOneFlippedBitIsAnError(t *testing.T) {
 		name string
 		spec Spec
 		up   bool
+		at   int64 // of the bit; in exchanges in the second one, which a busy machine gets to
 	}{
-		{"bulk up", Spec{Kind: Bulk, Conns: 1}, true},
-		{"bulk down", Spec{Kind: Bulk, Conns: 1, Down: true}, false},
-		{"request", Spec{Kind: Exchange, Conns: 1, Request: 3000, Reply: 3000}, true},
-		{"reply", Spec{Kind: Exchange, Conns: 1, Request: 3000, Reply: 3000}, false},
+		{"bulk up", Spec{Kind: Bulk, Conns: 1}, true, 100000},
+		{"bulk down", Spec{Kind: Bulk, Conns: 1, Down: true}, false, 100000},
+		{"request", Spec{Kind: Exchange, Conns: 1, Request: 3000, Reply: 3000}, true, 4000},
+		{"reply", Spec{Kind: Exchange, Conns: 1, Request: 3000, Reply: 3000}, false, 4000},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			spec := tt.spec
 			spec.To, spec.Seed, spec.Length = freePorts(t, 1), 42, 200*time.Millisecond
 			stop := serve(t, spec)
-			spec.To = []netip.AddrPort{relayFlipping(t, spec.To[0], tt.up, 100000)}
+			spec.To = []netip.AddrPort{relayFlipping(t, spec.To[0], tt.up, tt.at)}
 			res := drive(t, spec)
 			srv := stop()
 			const want = "bytes differ from the pattern"
