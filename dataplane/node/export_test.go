@@ -66,6 +66,11 @@ func (n *Node) Refreeze(total *Refrozen) {
 	}
 }
 
+// Everything reports that each state was met.
+func (r *Refrozen) Everything() bool {
+	return min(r.Dialing, r.Relaying, r.Held, r.Piped, r.UpEnded, r.DownEnded, r.Splicing) > 0
+}
+
 func (r *Refrozen) note(i flow.Info) {
 	count := func(n *int, is bool) {
 		if is {
