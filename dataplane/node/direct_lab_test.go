@@ -21,7 +21,7 @@ const (
 	appPort = 20080
 	// noRetry is how long an answer may take when no SYN was sent twice, for
 	// which the kernel waits 1 s.
-	noRetry = 500 * time.Millisecond
+	noRetry = 900 * time.Millisecond
 	// silence is how long an attempt must stay without an answer to count as not
 	// answered.
 	silence = 400 * time.Millisecond
