@@ -4,6 +4,7 @@ go 1.26.8
 
 require (
 	github.com/c2sp/wycheproof v0.0.0-20260902155932-3fa63dd0344a
+	github.com/google/gopacket v1.1.19
 	github.com/google/nftables v0.3.0
 	github.com/mdlayher/netlink v1.11.2
 	github.com/panjf2000/gnet/v2 v2.9.7

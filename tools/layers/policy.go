@@ -121,7 +121,7 @@ func (p policy) notBelow(imp, user string) string {
 		return fmt.Sprintf("it is on layer %d, not below layer %d", below.layer, p.packages[user].layer)
 	case from == to || from == "cmd" || from == "internal":
 		return ""
-	case from == "tools" && to == "bench":
+	case from == "tools" && (to == "bench" || slices.Contains([]string{"dataplane/sys", "dataplane/netns"}, imp)):
 		return ""
 	case from == "redirect" && to == "dataplane" && below.layer <= 1:
 		return ""
