@@ -237,7 +237,7 @@ func lockState() (unlock func(), err error) {
 	f := sys.NewFD(raw)
 	for {
 		err = unix.Flock(f.Raw(), unix.LOCK_EX)
-		if err != unix.EINTR {
+		if !errors.Is(err, unix.EINTR) {
 			break
 		}
 	}

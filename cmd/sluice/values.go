@@ -25,6 +25,14 @@ func text(at *string, what string) func(string) error {
 	}
 }
 
+// anything takes any text, also none.
+func anything(at *string) func(string) error {
+	return func(v string) error {
+		*at = v
+		return nil
+	}
+}
+
 func boolean(at *bool) func(string) error {
 	return func(v string) (err error) {
 		*at, err = parseBool(v)

@@ -23,6 +23,7 @@ func variables() []variable {
 	return []variable{
 		{"INPOD_UDS", "zds-socket", same},
 		{"INPOD_PORT_REUSE", "no-port-reuse", not},
+		{"LOCAL_XDS_PATH", "mesh-file", same},
 		{"PACKET_MARK", "no-mark", noMark},
 		{"ENABLE_ORIG_SRC", "no-source", not},
 		{"IPV6_ENABLED", "ipv4-only", not},

@@ -98,7 +98,7 @@ func workloadState(pods []Pod, live []flow.Info) map[string]*podRow {
 			continue // the pod came or went between the two questions
 		}
 		c := connection{Src: f.Tuple.Client.String(), ActualDst: f.Upstream.String(), Protocol: "TCP"}
-		if f.Path == flow.Inbound {
+		if f.Path.Inbound() {
 			row.Connections.Inbound = append(row.Connections.Inbound, c)
 		} else {
 			c.OriginalDst = new(f.Tuple.Dst.String())

@@ -68,6 +68,7 @@ func (e emitter) flows(sum *metric.Set) {
 	openedFlows := unstable(metric.Desc{Name: "sluice_flows_opened_total", Help: "Flows accepted, by path."})
 	closedFlows := unstable(metric.Desc{Name: "sluice_flows_closed_total", Help: "Flows ended, by path and close reason."})
 	opened, closed, failed, received, sent, sockets := istio()
+	var open [2]float64 // by reporter
 	for p := range flow.Paths {
 		path := label{"path", p.String()}
 		e.counter(openedFlows, float64(sum.Opened[p]), path)
@@ -84,15 +85,19 @@ func (e emitter) flows(sum *metric.Set) {
 			}
 		}
 		traffic := []label{{"reporter", "source"}, {"request_protocol", "tcp"}, {"response_flags", flagNone}, {"connection_security_policy", "unknown"}}
-		if p == flow.Inbound {
-			traffic[0].value = "destination"
+		reporter := &open[0]
+		if p.Inbound() {
+			traffic[0].value, reporter = "destination", &open[1]
+		}
+		if p.Tunnelled() {
+			traffic[3].value = "mutual_tls"
 		}
 		e.counter(opened, float64(sum.Opened[p]-refused), traffic...)
 		e.counter(received, float64(sum.Up[p]), traffic...)
 		e.counter(sent, float64(sum.Down[p]), traffic...)
 		// Loops are asked one after the other: one may tell of an end whose
 		// beginning another had not seen yet.
-		e.gauge(sockets, max(0, float64(sum.Opened[p])-float64(all)), traffic[0])
+		*reporter += float64(sum.Opened[p]) - float64(all)
 		for _, f := range []string{flagNone, flagConnect} {
 			traffic[2].value = f
 			e.counter(closed, float64(flags[f]), traffic...)
@@ -101,6 +106,8 @@ func (e emitter) flows(sum *metric.Set) {
 			}
 		}
 	}
+	e.gauge(sockets, max(0, open[0]), label{"reporter", "source"})
+	e.gauge(sockets, max(0, open[1]), label{"reporter", "destination"})
 }
 
 // The values of response_flags that this proxy has so far.
@@ -117,6 +124,7 @@ func flag(r flow.CloseReason) string {
 		return flagNone
 	case flow.CloseRefused, flow.CloseUnreachable, flow.CloseConnect, flow.CloseSourcePorts, flow.CloseStraight,
 		flow.CloseNoSource, flow.CloseTimeout, flow.CloseIdle, flow.CloseHalf, flow.CloseLimit, flow.ClosePanic,
+		flow.CloseHandshake, flow.CloseIdentity, flow.CloseStatus, flow.CloseProtocol,
 		flow.CloseInternal, flow.Open, flow.Reasons:
 	}
 	return flagConnect

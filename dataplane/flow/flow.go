@@ -12,9 +12,11 @@ type Path uint8
 
 // The paths, named as in metrics and logs.
 const (
-	Outbound Path = iota // from the pod's application to the network; port 15001
-	Inbound              // from the network to the pod's application, plain TCP; port 15006
-	Paths                // how many there are
+	Outbound      Path = iota // from the pod's application to the network; port 15001
+	Inbound                   // from the network to the pod's application, plain TCP; port 15006
+	InboundHBONE              // the same through a tunnel; port 15008
+	OutboundHBONE             // from the pod's application to a peer, through a tunnel; port 15001
+	Paths                     // how many there are
 )
 
 func (p Path) String() string {
@@ -23,9 +25,19 @@ func (p Path) String() string {
 		return "outbound"
 	case Inbound:
 		return "inbound"
+	case InboundHBONE:
+		return "inbound_hbone"
+	case OutboundHBONE:
+		return "outbound_hbone"
 	}
 	return "unknown"
 }
+
+// Inbound reports the paths that lead to the pod's application.
+func (p Path) Inbound() bool { return p == Inbound || p == InboundHBONE }
+
+// Tunnelled reports the paths that lead through a tunnel.
+func (p Path) Tunnelled() bool { return p == InboundHBONE || p == OutboundHBONE }
 
 // A Tuple is what a client asked for: its own address and the destination
 // before anything captured the connection. IPv4 is never in IPv6 form.
@@ -56,6 +68,12 @@ type Record struct {
 	AgeNano  int64
 	EndNano  int64 // Unix time
 	Pod      *Pod
+
+	// Of flows that go through a tunnel. Authority is where the CONNECT goes; Us and
+	// Them are the identities that both sides have proved.
+	Authority netip.AddrPort
+	Us, Them  Identity
+	Detail    string // the error behind Reason, when it is none of the kernel's
 }
 
 // A Pod names the enrolled pod that a flow belongs to; immutable.

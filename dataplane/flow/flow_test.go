@@ -15,7 +15,7 @@ func TestNames(t *testing.T) {
 		name func(i int) string
 	}{
 		{"path", int(flow.Paths), func(i int) string { return flow.Path(i).String() }},
-		{"verdict", int(flow.Direct) + 1, func(i int) string { return flow.VerdictKind(i).String() }},
+		{"verdict", int(flow.Tunnel) + 1, func(i int) string { return flow.VerdictKind(i).String() }},
 		{"close reason", int(flow.Reasons), func(i int) string { return flow.CloseReason(i).String() }},
 	} {
 		seen := map[string]int{}

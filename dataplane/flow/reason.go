@@ -23,6 +23,10 @@ const (
 	ClosePodDrain                // cut at the drain deadline of a removed pod
 	CloseLimit                   // no descriptor, memory or slot left for it
 	ClosePanic                   // a fault in the proxy while serving it
+	CloseHandshake               // the tunnel's handshake failed: who a side is was not proved, or it took too long
+	CloseIdentity                // there is no certificate for this pod
+	CloseStatus                  // the peer of a tunnel answered CONNECT with another status than 200
+	CloseProtocol                // the peer of a tunnel broke the protocol
 	CloseInternal                // anything else: a bug to be looked into
 	Reasons                      // how many there are
 )
@@ -32,7 +36,8 @@ func (r CloseReason) String() string {
 	names := [Reasons]string{
 		"open", "eof", "client_reset", "server_reset", "refused", "unreachable",
 		"connect_timeout", "source_ports", "client_gone", "straight_dial", "no_source",
-		"timeout", "idle", "half_close_timeout", "drain", "pod_drain", "limit", "panic", "internal",
+		"timeout", "idle", "half_close_timeout", "drain", "pod_drain", "limit", "panic",
+		"handshake", "identity", "connect_status", "protocol", "internal",
 	}
 	if r < Reasons {
 		return names[r]

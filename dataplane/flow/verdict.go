@@ -10,6 +10,7 @@ const (
 	Undecided VerdictKind = iota
 	Deny                  // end it
 	Direct                // dial the destination itself
+	Tunnel                // a stream of a tunnel to a peer
 )
 
 func (k VerdictKind) String() string {
@@ -20,6 +21,8 @@ func (k VerdictKind) String() string {
 		return "deny"
 	case Direct:
 		return "direct"
+	case Tunnel:
+		return "tunnel"
 	}
 	return "unknown"
 }
@@ -28,9 +31,10 @@ func (k VerdictKind) String() string {
 type Verdict struct {
 	Kind VerdictKind
 	Why  CloseReason    // of Deny
-	To   netip.AddrPort // of Direct: where to connect
+	To   netip.AddrPort // of Direct and Tunnel: where to connect
+	Peer Identity       // of Tunnel: who has to be there
 
-	// Source of Direct: the address to connect from. The zero Addr leaves it
+	// Source: the address to connect from. The zero Addr leaves it
 	// to the kernel. Its port is chosen later.
 	Source netip.Addr
 

@@ -3,6 +3,7 @@ package logs
 import (
 	"context"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/sluice-mesh/sluice/dataplane/flow"
@@ -10,6 +11,9 @@ import (
 
 // period is how often records are fetched: a loop wakes nobody for them.
 const period = 50 * time.Millisecond
+
+// hbonePort is where tunnels come in.
+const hbonePort = 15008
 
 // batchBytes is how much is written at once.
 const batchBytes = 64 << 10
@@ -54,6 +58,9 @@ type accessWriter struct {
 func (w *accessWriter) record(r *flow.Record) {
 	level, message := slog.LevelInfo, "connection complete"
 	fault := faultText(r.Reason, r.Errno)
+	if r.Detail != "" {
+		fault = r.Detail
+	}
 	refused := r.Verdict == flow.Deny // before anything was known of it
 	switch {
 	case refused:
@@ -91,22 +98,39 @@ func (w *accessWriter) record(r *flow.Record) {
 func (w *accessWriter) known(r *flow.Record, refused bool) {
 	l := &w.line
 	direction, sent, received := "outbound", r.Counts.Up, r.Counts.Down
-	if r.Path == flow.Inbound {
+	inbound := r.Path.Inbound()
+	if inbound {
 		direction, sent, received = "inbound", r.Counts.Down, r.Counts.Up
 	}
 	l.addr(keySrcAddr, r.Tuple.Client)
-	if r.Path == flow.Outbound && r.Pod != nil && !refused {
+	if !inbound && r.Pod != nil && !refused {
 		l.text(keySrcWorkload, r.Pod.Name)
 		l.text(keySrcNamespace, r.Pod.Namespace)
 	}
+	src, there := r.Us, r.Them
+	if inbound {
+		src, there = r.Them, r.Us
+	}
+	if !src.IsZero() {
+		l.text(keySrcIdentity, src.String())
+	}
 	dst := r.Tuple.Dst
-	if r.Path == flow.Outbound && r.Upstream.IsValid() {
+	if !inbound && r.Upstream.IsValid() {
 		dst = r.Upstream
 	}
+	if inbound && r.Authority.IsValid() {
+		dst = netip.AddrPortFrom(r.Authority.Addr(), hbonePort)
+	}
 	l.addr(keyDstAddr, dst)
-	if r.Path == flow.Inbound && r.Pod != nil && !refused {
+	if r.Authority.IsValid() {
+		l.addr(keyDstHBONE, r.Authority)
+	}
+	if inbound && r.Pod != nil && !refused {
 		l.text(keyDstWorkload, r.Pod.Name)
 		l.text(keyDstNamespace, r.Pod.Namespace)
+	}
+	if !there.IsZero() {
+		l.text(keyDstIdentity, there.String())
 	}
 	l.text(keyDirection, direction)
 	if !refused {

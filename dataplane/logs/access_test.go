@@ -69,16 +69,25 @@ func sample(path flow.Path, why flow.CloseReason) flow.Record {
 		EndNano: time.Date(2026, 8, 20, 12, 11, 12, 345678901, time.FixedZone("east", 7200)).UnixNano(),
 		Pod:     &flow.Pod{UID: "u", Name: "web-1", Namespace: "shop", ServiceAccount: "sa"},
 	}
-	if path == flow.Inbound {
+	if path.Inbound() {
 		r.Tuple = flow.Tuple{Client: at("[2001:db8::1]:40000"), Dst: at("[2001:db8::2]:80")}
 		r.Source = at("[2001:db8::1]:16384")
 	} else {
 		r.Source = at("192.0.2.1:0") // the kernel's port
 	}
+	if path.Tunnelled() {
+		r.Authority = r.Tuple.Dst
+		r.Us = flow.Identity{TrustDomain: "cluster.local", Namespace: "shop", ServiceAccount: "sa"}
+		r.Them = flow.Identity{TrustDomain: "cluster.local", Namespace: "shop", ServiceAccount: "other"}
+	}
+	if path == flow.OutboundHBONE {
+		r.Verdict, r.Upstream = flow.Tunnel, at("198.51.100.2:15008")
+	}
 	return r
 }
 
-// everyKind is a flow out, one in, one denied, one that failed, one that was reset.
+// everyKind is a flow out, one in, one denied, one that failed, one that was reset,
+// and three that went through tunnels, or should have.
 func everyKind() []flow.Record {
 	denied := sample(flow.Outbound, flow.CloseStraight)
 	denied.Verdict, denied.Counts, denied.AgeNano, denied.Source, denied.Upstream = flow.Deny, flow.Counts{}, 0, netip.AddrPort{}, netip.AddrPort{}
@@ -88,7 +97,13 @@ func everyKind() []flow.Record {
 	reset.Errno = uintptr(sys.ECONNRESET)
 	odd := sample(flow.Inbound, flow.CloseDrain)
 	odd.Pod = &flow.Pod{Name: "a \"b\"\n\xff<&>", Namespace: "größe"}
-	return []flow.Record{sample(flow.Outbound, flow.CloseEOF), sample(flow.Inbound, flow.CloseEOF), denied, failed, reset, odd}
+	unproved := sample(flow.InboundHBONE, flow.CloseHandshake)
+	unproved.Verdict, unproved.Authority, unproved.Them = flow.Deny, netip.AddrPort{}, flow.Identity{}
+	unproved.Detail = "tls handshake: certificate has expired"
+	return []flow.Record{
+		sample(flow.Outbound, flow.CloseEOF), sample(flow.Inbound, flow.CloseEOF), denied, failed, reset, odd,
+		sample(flow.OutboundHBONE, flow.CloseEOF), sample(flow.InboundHBONE, flow.CloseEOF), unproved,
+	}
 }
 
 func TestAccessLogLines(t *testing.T) {
@@ -129,9 +144,9 @@ func TestAccessLogLevels(t *testing.T) {
 
 // Levels choose among flows.
 func TestAccessLogScope(t *testing.T) {
-	for list, want := range map[string]int{"": 6, "off": 0, "access=info": 6, "warn,access=off": 0, "info,access=error": 2, "warn": 3, "access=warn": 3} {
+	for list, want := range map[string]int{"": 9, "off": 0, "access=info": 9, "warn,access=off": 0, "info,access=error": 2, "warn": 4, "access=warn": 4} {
 		if got := strings.Count(written(t, logs.Plain, list, everyKind()...), "\n"); got != want {
-			t.Errorf("%q: %d lines of 6; want %d", list, got, want)
+			t.Errorf("%q: %d lines of 9; want %d", list, got, want)
 		}
 	}
 }
@@ -167,14 +182,14 @@ func TestDrain(t *testing.T) {
 	go func() { o.Drain(ctx, []logs.Ring{a, b}); close(done) }()
 	a.put(everyKind()...)
 	b.put(everyKind()...)
-	testkit.Eventually(t, testkit.Wait, "the lines of both rings", count(12))
+	testkit.Eventually(t, testkit.Wait, "the lines of both rings", count(18))
 	for range 1000 { // more than are written at once
 		a.put(sample(flow.Outbound, flow.CloseEOF))
 	}
 	cancel()
 	<-done
-	if !count(1012)() {
-		t.Errorf("%d lines; want 1012", lines)
+	if !count(1018)() {
+		t.Errorf("%d lines; want 1018", lines)
 	}
 	o.Drain(context.Background(), nil) // without rings it returns
 }

@@ -46,6 +46,14 @@ func sentence(why flow.CloseReason) string {
 		return "no descriptor, memory or slot left for it"
 	case flow.ClosePanic:
 		return "fault in the proxy while serving it"
+	case flow.CloseHandshake:
+		return "the tunnel's handshake failed"
+	case flow.CloseIdentity:
+		return "no certificate for this pod"
+	case flow.CloseStatus:
+		return "the tunnel's peer refused the CONNECT"
+	case flow.CloseProtocol:
+		return "the tunnel's peer broke the protocol"
 	case flow.CloseInternal:
 		return "unexpected error"
 	case flow.Open, flow.Reasons:

@@ -11,31 +11,39 @@ type Gauge uint8
 
 // The counters. Each is exported under the name in Counters.
 const (
-	Accepted        Counter = iota // connections accepted
-	AcceptErrors                   // accept calls that failed with anything but "nothing there"
-	MovedIn                        // flows handed to this loop by another one
-	StaleEvents                    // events for a registration that was gone
-	Turns                          // turns of the loop
-	Sleeps                         // turns that had to wait
-	Promoted                       // directions promoted to splice
-	Demoted                        // directions put back to copying
-	PipesExhausted                 // promotions refused because no pipe was left
-	CopiedBytes                    // bytes moved through user space
-	SplicedBytes                   // bytes moved by splice
-	UpBytes                        // bytes from clients to servers
-	DownBytes                      // bytes from servers to clients
-	Dials                          // connects started
-	DialSilent                     // connects on the pod's own path that were silent and tried again
-	SourcePortSkips                // source ports passed over because they were taken
-	SourcePortSpill                // source ports taken outside the preferred range and parity
-	Unspoofable                    // flows dialled without the client's address because it is link-local
-	UnboundSource                  // outward flows whose client address is not one of the pod's
-	SocketsMade                    // sockets made inside pods
-	LogDropped                     // access-log records dropped because the ring was full
-	Panics                         // faults that ended one flow
-	Frozen                         // flows written down by Freeze
-	Thawed                         // flows taken up from a frozen state
-	ThawRefused                    // frozen states that could not be taken up
+	Accepted          Counter = iota // connections accepted
+	AcceptErrors                     // accept calls that failed with anything but "nothing there"
+	MovedIn                          // flows handed to this loop by another one
+	StaleEvents                      // events for a registration that was gone
+	Turns                            // turns of the loop
+	Sleeps                           // turns that had to wait
+	Promoted                         // directions promoted to splice
+	Demoted                          // directions put back to copying
+	PipesExhausted                   // promotions refused because no pipe was left
+	CopiedBytes                      // bytes moved through user space
+	SplicedBytes                     // bytes moved by splice
+	UpBytes                          // bytes from clients to servers
+	DownBytes                        // bytes from servers to clients
+	Dials                            // connects started
+	DialSilent                       // connects on the pod's own path that were silent and tried again
+	SourcePortSkips                  // source ports passed over because they were taken
+	SourcePortSpill                  // source ports taken outside the preferred range and parity
+	Unspoofable                      // flows dialled without the client's address because it is link-local
+	UnboundSource                    // outward flows whose client address is not one of the pod's
+	SocketsMade                      // sockets made inside pods
+	LogDropped                       // access-log records dropped because the ring was full
+	Panics                           // faults that ended one flow
+	Frozen                           // flows written down by Freeze
+	Thawed                           // flows taken up from a frozen state
+	ThawRefused                      // frozen states that could not be taken up
+	Tunnels                          // HBONE tunnels begun, in both roles
+	Handshakes                       // of these, which shook hands
+	HandshakeFailures                // and which did not
+	TunnelFaults                     // tunnels ended because the peer broke the protocol
+	StreamFaults                     // streams on which it did
+	Streams                          // streams opened by us
+	StreamsRetried                   // opened again, after the peer did nothing for them
+	RecordsSealed                    // TLS records sealed
 	counters
 )
 
@@ -46,6 +54,8 @@ const (
 	HeldBlocks               // blocks in use
 	PipesInUse               // pipes that hold data
 	SpareSocket              // sockets made ahead
+	OpenTunnels              // HBONE tunnels, in both roles
+	OpenStreams              // streams in them
 	gauges
 )
 

@@ -18,8 +18,9 @@ import (
 type Config struct {
 	Loops   int // 0 means the CPU limit, at most 16
 	Pipes   splice.Config
-	Session session.Config // Congestion is filled in, and Route if it is nil
+	Session session.Config // Congestion is filled in, and Route and Tunnels if Route is nil
 	Pods    pods.Config
+	Mesh    Mesh
 	Admin   admin.Config   // IPv4Only is filled in
 	Build   admin.Build    // as metrics and the dump say it
 	Shown   map[string]any // the effective settings as an operator knows them, for the dump

@@ -147,6 +147,12 @@ func ways(l *lab.Lab, port uint16) []way {
 	}
 }
 
+// tunnelled are between the first pods of two nodes.
+func tunnelled(l *lab.Lab, port uint16) []way {
+	from, to := l.Nodes[0].Pods[0].Space, l.Nodes[1].Pods[0].Space
+	return []way{{"tunnel4", from, to, to.At4(port)}, {"tunnel6", from, to, to.At6(port)}}
+}
+
 // eventually waits until a counter has moved.
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()

@@ -39,6 +39,7 @@ type Node struct {
 	quit  chan struct{} // closed by Quit
 
 	faults faults
+	mesh   *tunnels
 
 	quitOnce sync.Once
 	nextHome atomic.Uint32
@@ -54,11 +55,19 @@ func New(cfg Config) (_ *Node, err error) {
 	if cfg, err = cfg.check(runtime.NumCPU()); err != nil {
 		return nil, fmt.Errorf("node: %w", err)
 	}
+	met, err := newTunnels(cfg.Mesh, scoped(cfg.Log, "mesh"))
+	if err != nil {
+		return nil, fmt.Errorf("node: %w", err)
+	}
 	if cfg.Session.Route == nil {
 		cfg.Session.Route = route.Decide
+		if met != nil {
+			cfg.Session.Route = met.route
+			cfg.Session.Tunnels = &met.Tunnels
+		}
 	}
 	if cfg.NoSource {
-		cfg.Session.Route = withoutSource
+		cfg.Session.Route = withoutSource(cfg.Session.Route)
 	}
 	if !cfg.HostCongestion {
 		if cfg.Session.Congestion, err = sys.UnpacedCongestion(); err != nil {
@@ -66,7 +75,7 @@ func New(cfg Config) (_ *Node, err error) {
 		}
 	}
 	n := &Node{
-		cfg: cfg, log: scoped(cfg.Log, "node"), open: map[string]*session.Pod{},
+		cfg: cfg, mesh: met, log: scoped(cfg.Log, "node"), open: map[string]*session.Pod{},
 		quit: make(chan struct{}), faults: make(faults, faultsKept),
 	}
 	defer func() {
@@ -93,11 +102,13 @@ func New(cfg Config) (_ *Node, err error) {
 	return n, nil
 }
 
-// withoutSource routes like Decide and leaves source addresses to the kernel.
-func withoutSource(path flow.Path, t flow.Tuple, own flow.Addrs) flow.Verdict {
-	v := route.Decide(path, t, own)
-	v.Source = netip.Addr{}
-	return v
+// withoutSource routes like decide and leaves source addresses to the kernel.
+func withoutSource(decide func(flow.Path, flow.Tuple, flow.Addrs) flow.Verdict) func(flow.Path, flow.Tuple, flow.Addrs) flow.Verdict {
+	return func(path flow.Path, t flow.Tuple, own flow.Addrs) flow.Verdict {
+		v := decide(path, t, own)
+		v.Source = netip.Addr{}
+		return v
+	}
 }
 
 // scoped is a logger for one module.
@@ -105,6 +116,7 @@ func scoped(log *slog.Logger, scope string) *slog.Logger { return log.With(logs.
 
 // close gives back what New has made when it could not make all.
 func (n *Node) close() {
+	n.mesh.close()
 	for _, l := range n.loops {
 		l.Stop()
 		_ = l.Run() // for no longer than it takes to close what it owns
@@ -129,6 +141,7 @@ func (n *Node) Run(ctx context.Context) error {
 			}
 		})
 	}
+	n.mesh.run(ctx, &rest)
 	rest.Go(func() { n.admin.Serve(ctx, last) })
 	rest.Go(func() { n.faults.write(last, n.log) })
 	if n.cfg.Session.Log {
@@ -141,6 +154,7 @@ func (n *Node) Run(ctx context.Context) error {
 	for _, l := range n.loops {        // 3. loops close what is left
 		l.Stop()
 	}
+	n.mesh.close()
 	loops.Wait()
 	end()       // 4. nobody can ask any more, and the last records are written
 	rest.Wait() // 5. nothing of ours runs

@@ -18,7 +18,7 @@ import (
 type proxy struct {
 	count  func(metric.Counter) uint64
 	level  func(metric.Gauge) int64
-	closed func(flow.CloseReason) uint64 // on both paths
+	closed func(flow.CloseReason) uint64 // on all paths
 
 	shipped *shipped // nil for a node in this process
 }
@@ -36,6 +36,10 @@ type settings struct {
 	drain, podDrain string
 	noLog           bool // of the shipped program; in this process there is none
 	shippedOnly     bool // for long tests
+
+	mesh            bool // all pods take tunnels
+	caDir, meshFile string
+	generic         bool // cipher
 }
 
 // withProxies runs a test once with a node in this process and once with the
@@ -53,6 +57,9 @@ func withProxies(t *testing.T, want lab.Topology, set settings, test func(t *tes
 		}
 		t.Run(kind.name, func(t *testing.T) {
 			l := lab.New(t, want)
+			if set.mesh {
+				set.caDir, set.meshFile = inMesh(t, l)
+			}
 			var all []*proxy
 			for _, n := range l.Nodes {
 				all = append(all, kind.start(t, set, n))
@@ -65,7 +72,7 @@ func withProxies(t *testing.T, want lab.Topology, set settings, test func(t *tes
 // startInProcess serves all pods of a node from this process.
 func startInProcess(t *testing.T, set settings, n *lab.Node) *proxy {
 	t.Helper()
-	cfg := node.Config{Loops: set.loops}
+	cfg := node.Config{Loops: set.loops, Mesh: node.Mesh{CADir: set.caDir, File: set.meshFile, GenericCipher: set.generic}}
 	cfg.Session.Relay.NoSplice = set.noSplice
 	cfg.Pipes.Pipes = set.pipes
 	cfg.Session.Relay.Idle = duration(t, set.idle)
@@ -93,7 +100,11 @@ func startInProcess(t *testing.T, set settings, n *lab.Node) *proxy {
 		level: func(g metric.Gauge) int64 { s := read(); return s.Level(g) },
 		closed: func(r flow.CloseReason) uint64 {
 			s := read()
-			return s.Closed[flow.Outbound][r] + s.Closed[flow.Inbound][r]
+			n := uint64(0)
+			for p := range flow.Paths {
+				n += s.Closed[p][r]
+			}
+			return n
 		},
 	}
 }

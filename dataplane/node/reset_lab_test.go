@@ -16,114 +16,128 @@ import (
 // stays a FIN, in both directions.
 func TestLabReset(t *testing.T) {
 	withProxies(t, lab.Simple(1, 1, 1), settings{loops: 2}, func(t *testing.T, l *lab.Lab, p []*proxy) {
-		for _, w := range ways(l, 7000) {
-			for _, tt := range []struct {
-				name  string
-				small bool
-				do    func(j *joined)
-				want  flow.CloseReason
-			}{
-				{"client at once", false, func(j *joined) { j.reset(j.client); j.wantReset(j.server) }, flow.CloseClientReset},
-				{"server at once", false, func(j *joined) { j.reset(j.server); j.wantReset(j.client) }, flow.CloseServerReset},
-				{"client in mid-stream", false, func(j *joined) {
-					j.send(j.client, 1000)
-					j.take(j.server, 1000)
-					j.reset(j.client)
-					j.wantReset(j.server)
-				}, flow.CloseClientReset},
-				{"server in mid-stream", false, func(j *joined) {
-					j.send(j.server, 1000)
-					j.take(j.client, 1000)
-					j.reset(j.server)
-					j.wantReset(j.client)
-				}, flow.CloseServerReset},
-				{"client after its own FIN", false, func(j *joined) {
-					j.shut(j.client)
-					j.wantEOF(j.server, 0)
-					j.reset(j.client)
-					eventually(j.t, "the server to be told", func() bool {
-						_, err := j.server.Write([]byte("x"))
-						return errors.Is(err, sys.EPIPE) || errors.Is(err, sys.ECONNRESET)
-					})
-				}, flow.CloseClientReset},
-				{"server after its own FIN", false, func(j *joined) {
-					j.shut(j.server)
-					j.wantEOF(j.client, 0)
-					j.reset(j.server)
-					eventually(j.t, "the client to be told", func() bool {
-						_, err := j.client.Write([]byte("x"))
-						return errors.Is(err, sys.EPIPE) || errors.Is(err, sys.ECONNRESET)
-					})
-				}, flow.CloseServerReset},
-				{"server after the client's FIN", false, func(j *joined) {
-					j.shut(j.client)
-					j.wantEOF(j.server, 0)
-					j.reset(j.server)
-					j.wantReset(j.client)
-				}, flow.CloseServerReset},
-				{"client after the server's FIN", false, func(j *joined) {
-					j.shut(j.server)
-					j.wantEOF(j.client, 0)
-					j.reset(j.client)
-					j.wantReset(j.server)
-				}, flow.CloseClientReset},
-				{"client with everything full", true, func(j *joined) {
-					j.stuff(j.client)
-					j.reset(j.client)
-					j.wantReset(j.server)
-				}, flow.CloseClientReset},
-				{"server with everything full", true, func(j *joined) {
-					j.stuff(j.client)
-					j.reset(j.server)
-					j.wantReset(j.client)
-				}, flow.CloseServerReset},
-				{"server that closes with bytes unread", false, func(j *joined) {
-					j.send(j.client, 1000)
-					j.take(j.server, 1)
-					if err := j.server.Close(); err != nil {
-						j.t.Error(err)
-					}
-					j.wantReset(j.client)
-				}, flow.CloseServerReset},
-				{"nobody: both close", false, func(j *joined) {
-					j.send(j.client, 1000)
-					j.take(j.server, 1000)
-					if err := j.client.Close(); err != nil {
-						j.t.Error(err)
-					}
-					j.wantEOF(j.server, 0)
-					if err := j.server.Close(); err != nil {
-						j.t.Error(err)
-					}
-				}, flow.CloseEOF},
-			} {
-				t.Run(w.name+"/"+tt.name, func(t *testing.T) {
-					j := joinThrough(t, w.from, w.to, w.at, tt.small)
-					ended := func() uint64 {
-						n := p[0].closed(tt.want)
-						// The server may be connected, and gone, before the proxy knows.
-						switch tt.want {
-						case flow.CloseClientReset:
-							n += p[0].closed(flow.CloseClientGone)
-						case flow.CloseServerReset:
-							n += p[0].closed(flow.CloseRefused)
-						default:
-						}
-						return n
-					}
-					before := ended()
-					tt.do(j)
-					eventually(t, "the flow to end with "+tt.want.String(), func() bool { return ended() == before+1 })
-				})
-			}
-		}
-		if n := p[0].level(metric.HeldBytes); n != 0 {
-			t.Errorf("%d bytes are held when no flow is open", n)
-		}
-		if n := p[0].level(metric.PipesInUse); n != 0 {
-			t.Errorf("%d pipes are in use when no flow is open", n)
+		testReset(t, ways(l, 7000), p[0])
+	})
+}
+
+// TestLabHBONEReset does so through a tunnel: a reset is told by a code.
+func TestLabHBONEReset(t *testing.T) {
+	withMesh(t, lab.Simple(2, 1, 0), settings{loops: 2}, func(t *testing.T, l *lab.Lab, p []*proxy) {
+		testReset(t, tunnelled(l, 7000), p[0])
+		if n := p[1].level(metric.HeldBytes); n != 0 {
+			t.Errorf("%d bytes are held on the other node when no flow is open", n)
 		}
 	})
+}
+
+func testReset(t *testing.T, all []way, p *proxy) {
+	for _, w := range all {
+		for _, tt := range []struct {
+			name  string
+			small bool
+			do    func(j *joined)
+			want  flow.CloseReason
+		}{
+			{"client at once", false, func(j *joined) { j.reset(j.client); j.wantReset(j.server) }, flow.CloseClientReset},
+			{"server at once", false, func(j *joined) { j.reset(j.server); j.wantReset(j.client) }, flow.CloseServerReset},
+			{"client in mid-stream", false, func(j *joined) {
+				j.send(j.client, 1000)
+				j.take(j.server, 1000)
+				j.reset(j.client)
+				j.wantReset(j.server)
+			}, flow.CloseClientReset},
+			{"server in mid-stream", false, func(j *joined) {
+				j.send(j.server, 1000)
+				j.take(j.client, 1000)
+				j.reset(j.server)
+				j.wantReset(j.client)
+			}, flow.CloseServerReset},
+			{"client after its own FIN", false, func(j *joined) {
+				j.shut(j.client)
+				j.wantEOF(j.server, 0)
+				j.reset(j.client)
+				eventually(j.t, "the server to be told", func() bool {
+					_, err := j.server.Write([]byte("x"))
+					return errors.Is(err, sys.EPIPE) || errors.Is(err, sys.ECONNRESET)
+				})
+			}, flow.CloseClientReset},
+			{"server after its own FIN", false, func(j *joined) {
+				j.shut(j.server)
+				j.wantEOF(j.client, 0)
+				j.reset(j.server)
+				eventually(j.t, "the client to be told", func() bool {
+					_, err := j.client.Write([]byte("x"))
+					return errors.Is(err, sys.EPIPE) || errors.Is(err, sys.ECONNRESET)
+				})
+			}, flow.CloseServerReset},
+			{"server after the client's FIN", false, func(j *joined) {
+				j.shut(j.client)
+				j.wantEOF(j.server, 0)
+				j.reset(j.server)
+				j.wantReset(j.client)
+			}, flow.CloseServerReset},
+			{"client after the server's FIN", false, func(j *joined) {
+				j.shut(j.server)
+				j.wantEOF(j.client, 0)
+				j.reset(j.client)
+				j.wantReset(j.server)
+			}, flow.CloseClientReset},
+			{"client with everything full", true, func(j *joined) {
+				j.stuff(j.client)
+				j.reset(j.client)
+				j.wantReset(j.server)
+			}, flow.CloseClientReset},
+			{"server with everything full", true, func(j *joined) {
+				j.stuff(j.client)
+				j.reset(j.server)
+				j.wantReset(j.client)
+			}, flow.CloseServerReset},
+			{"server that closes with bytes unread", false, func(j *joined) {
+				j.send(j.client, 1000)
+				j.take(j.server, 1)
+				if err := j.server.Close(); err != nil {
+					j.t.Error(err)
+				}
+				j.wantReset(j.client)
+			}, flow.CloseServerReset},
+			{"nobody: both close", false, func(j *joined) {
+				j.send(j.client, 1000)
+				j.take(j.server, 1000)
+				if err := j.client.Close(); err != nil {
+					j.t.Error(err)
+				}
+				j.wantEOF(j.server, 0)
+				if err := j.server.Close(); err != nil {
+					j.t.Error(err)
+				}
+			}, flow.CloseEOF},
+		} {
+			t.Run(w.name+"/"+tt.name, func(t *testing.T) {
+				j := joinThrough(t, w.from, w.to, w.at, tt.small)
+				ended := func() uint64 {
+					n := p.closed(tt.want)
+					// The server may be connected, and gone, before the proxy knows.
+					switch tt.want {
+					case flow.CloseClientReset:
+						n += p.closed(flow.CloseClientGone)
+					case flow.CloseServerReset:
+						n += p.closed(flow.CloseRefused) + p.closed(flow.CloseStatus)
+					default:
+					}
+					return n
+				}
+				before := ended()
+				tt.do(j)
+				eventually(t, "the flow to end with "+tt.want.String(), func() bool { return ended() == before+1 })
+			})
+		}
+	}
+	if n := p.level(metric.HeldBytes); n != 0 {
+		t.Errorf("%d bytes are held when no flow is open", n)
+	}
+	if n := p.level(metric.PipesInUse); n != 0 {
+		t.Errorf("%d pipes are in use when no flow is open", n)
+	}
 }
 
 // TestLabResetWhileDialling resets before the upstream connection is up: the

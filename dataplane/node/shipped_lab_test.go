@@ -59,6 +59,12 @@ func (set settings) flags() []string {
 			args = append(args, f.flag, f.value)
 		}
 	}
+	if set.mesh {
+		args = append(args, "--ca-dir", set.caDir, "--mesh-file", set.meshFile)
+	}
+	if set.generic {
+		args = append(args, "--generic-cipher")
+	}
 	if set.noSplice {
 		args = append(args, "--no-splice")
 	}

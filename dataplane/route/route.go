@@ -1,13 +1,14 @@
 // Package route turns what is known of a flow into a Verdict. It is pure.
 //
-// Data enters by Decide: the path, the tuple and the pod's own addresses. So
-// far it knows only Direct and Deny.
+// Data enters by Decide and InMesh: the path, the tuple, the pod's own addresses, and
+// what is known of the mesh.
 package route
 
 import (
 	"net/netip"
 
 	"github.com/sluice-mesh/sluice/dataplane/flow"
+	"github.com/sluice-mesh/sluice/dataplane/mesh"
 )
 
 // The ports that the proxy listens on inside a pod.
@@ -42,7 +43,7 @@ func Decide(path flow.Path, t flow.Tuple, own flow.Addrs) flow.Verdict {
 	v := flow.Verdict{Kind: flow.Direct, To: t.Dst}
 	client := t.Client.Addr()
 	switch path {
-	case flow.Inbound:
+	case flow.Inbound, flow.InboundHBONE:
 		v.Application = true
 		// A client that is the destination can't be spoofed: the application
 		// would answer itself. A link-local one can't be either: its answers
@@ -50,10 +51,26 @@ func Decide(path flow.Path, t flow.Tuple, own flow.Addrs) flow.Verdict {
 		if client != t.Dst.Addr() && !client.IsLinkLocalUnicast() {
 			v.Source = client
 		}
-	case flow.Outbound:
+	case flow.Outbound, flow.OutboundHBONE:
 		if own.Has(client) && !client.IsLinkLocalUnicast() {
 			v.Source = client
 		}
+	}
+	return v
+}
+
+// InMesh is Decide for a node that knows the mesh m: what goes to another workload
+// that takes tunnels goes by one.
+func InMesh(m *mesh.Snapshot, path flow.Path, t flow.Tuple, own flow.Addrs) flow.Verdict {
+	v := Decide(path, t, own)
+	dst := t.Dst.Addr()
+	if path != flow.Outbound || v.Kind != flow.Direct || own.Has(dst) {
+		return v
+	}
+	if w := m.ByAddr(dst); w != nil && w.Protocol == mesh.HBONE {
+		v.Kind = flow.Tunnel
+		v.To = netip.AddrPortFrom(dst, PortHBONE)
+		v.Peer = flow.Identity{TrustDomain: w.TrustDomain, Namespace: w.Namespace, ServiceAccount: w.ServiceAccount}
 	}
 	return v
 }

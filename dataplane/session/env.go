@@ -1,13 +1,19 @@
 package session
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-mesh/sluice/dataplane/dial"
 	"github.com/sluice-mesh/sluice/dataplane/flow"
+	"github.com/sluice-mesh/sluice/dataplane/gcm"
+	"github.com/sluice-mesh/sluice/dataplane/hbone"
+	"github.com/sluice-mesh/sluice/dataplane/identity"
 	"github.com/sluice-mesh/sluice/dataplane/loop"
+	"github.com/sluice-mesh/sluice/dataplane/mesh"
 	"github.com/sluice-mesh/sluice/dataplane/relay"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
+	"github.com/sluice-mesh/sluice/dataplane/tlsrec"
 )
 
 // Config is what all flows of a node share.
@@ -25,6 +31,20 @@ type Config struct {
 	Congestion string        // of connections within a pod; "" means the host's
 
 	Log bool // records are kept for whoever takes them
+
+	Tunnels *Tunnels // nil: none, in either direction
+}
+
+// Tunnels are what pods need to talk HBONE.
+type Tunnels struct {
+	Identities  *identity.Manager
+	TrustDomain string // of all pods of this node
+	Gate        *tlsrec.Gate
+	Cipher      gcm.Impl
+	Mesh        *mesh.Current // says who a pod is, for telemetry
+
+	dir  hbone.Directory
+	pods atomic.Uint64 // numbers them
 }
 
 // Env is a checked Config with the loops that it is for. It is shared and never

@@ -31,12 +31,12 @@ func (f *Frozen) Close() { sys.NewFDs(f.FDs).Close() }
 
 // FreezeAll writes down every flow of the pod on l, to which it must be called,
 // and hands what they had of the pod back. Flows that are on their way between
-// two loops are left for another time.
+// two loops, or that go through a tunnel, are left for another time.
 func (p *Pod) FreezeAll(l *loop.Loop) []*Frozen {
 	var all []*Frozen
 	for s := local(l).first; s != nil; {
 		next := s.next
-		if s.pod == p && (s.state == dialing || s.state == relaying) {
+		if s.pod == p && s.hop == nil && (s.state == dialing || s.state == relaying) {
 			all = append(all, s.freeze())
 		}
 		s = next

@@ -7,6 +7,8 @@ import (
 
 	"github.com/sluice-mesh/sluice/dataplane/dial"
 	"github.com/sluice-mesh/sluice/dataplane/flow"
+	"github.com/sluice-mesh/sluice/dataplane/hbone"
+	"github.com/sluice-mesh/sluice/dataplane/identity"
 	"github.com/sluice-mesh/sluice/dataplane/listener"
 	"github.com/sluice-mesh/sluice/dataplane/loop"
 	"github.com/sluice-mesh/sluice/dataplane/netns"
@@ -25,6 +27,11 @@ type Pod struct {
 	addr *netns.AddrWatch
 
 	own atomic.Pointer[flow.Addrs] // the pod's addresses; from anywhere
+
+	source  *identity.Source // of the pod's certificate; nil when there are no tunnels
+	number  uint64           // of the pod, for the bounds of handshakes
+	tunnels atomic.Int64     // that are open, on any loop
+	leaving atomic.Bool      // no tunnel is kept without streams
 
 	// Owned by the home loop.
 	maker     *dial.Maker
@@ -52,14 +59,42 @@ func Open(env *Env, info flow.Pod, ns *netns.Handle, home *loop.Loop) (*Pod, err
 		return nil, err
 	}
 	p.addr = watch
+	if err := p.prove(); err != nil {
+		watch.Close()
+		_ = ns.Close()
+		return nil, err
+	}
 	err = fmt.Errorf("loop %d has ended", home.ID())
 	home.Do(func() { err = p.listen() })
 	if err != nil {
+		p.unprove()
 		watch.Close()
 		_ = ns.Close()
 		return nil, err
 	}
 	return p, nil
+}
+
+// prove begins to keep a certificate for the pod, if tunnels are served.
+func (p *Pod) prove() (err error) {
+	tun := p.env.Tunnels
+	if tun == nil {
+		return nil
+	}
+	p.number = tun.pods.Add(1)
+	p.source, err = tun.Identities.Acquire(flow.Identity{
+		TrustDomain: tun.TrustDomain, Namespace: p.Info.Namespace, ServiceAccount: p.Info.ServiceAccount,
+	})
+	if err != nil {
+		return fmt.Errorf("identity of pod %s: %w", p.Info.UID, err)
+	}
+	return nil
+}
+
+func (p *Pod) unprove() {
+	if p.source != nil {
+		p.source.Release()
+	}
 }
 
 // Addrs are the pod's own addresses; from anywhere.
@@ -72,11 +107,16 @@ func (p *Pod) listen() error {
 	opts := listener.Options{
 		IPv4Only: p.env.IPv4Only, NoReuse: p.env.NoReuse, NoMark: p.env.NoMark, Keepalive: p.env.Keepalive,
 	}
-	outbound, inbound := opts, opts
+	outbound, inbound, tunnels := opts, opts, opts
 	outbound.Path, outbound.Port, outbound.Congestion = flow.Outbound, route.PortOutbound, p.env.Congestion
 	inbound.Path, inbound.Port = flow.Inbound, route.PortInbound
+	tunnels.Path, tunnels.Port = flow.InboundHBONE, route.PortHBONE
+	all := []listener.Options{inbound, outbound}
+	if p.source != nil {
+		all = append([]listener.Options{tunnels}, all...)
+	}
 	err := p.home.Enter(p.ns.FD(), func() error {
-		for _, o := range []listener.Options{inbound, outbound} {
+		for _, o := range all {
 			l, err := listener.Open(p.home, o, p)
 			if err != nil {
 				return err
@@ -106,6 +146,10 @@ func (p *Pod) closeListeners() {
 
 // Accepted takes fd, a connection that was captured, on the home loop.
 func (p *Pod) Accepted(path flow.Path, fd *sys.FD, t flow.Tuple) {
+	if path == flow.InboundHBONE {
+		p.acceptTunnel(fd, t)
+		return
+	}
 	s := p.session()
 	fd.MoveTo(s.client.FD())
 	p.accepting = s
@@ -170,6 +214,7 @@ func (p *Pod) Drain(limit time.Duration, why flow.CloseReason) {
 			return
 		}
 		p.draining, p.drainWhy = true, why
+		p.leave()
 		p.home.Arm(&p.timer, limit, p)
 		p.settle()
 	}))
@@ -189,13 +234,28 @@ func (p *Pod) Fire() {
 				}
 				s = next
 			}
+			for _, t := range hbone.Of(l, p) {
+				t.Fail(p.drainWhy, hbone.ErrClosing)
+			}
+		}))
+	}
+}
+
+// leave ends tunnels as they become empty.
+func (p *Pod) leave() {
+	p.leaving.Store(true)
+	for _, l := range p.env.loops {
+		l.Post(loop.Func(func() {
+			for _, t := range hbone.Of(l, p) {
+				t.Leave()
+			}
 		}))
 	}
 }
 
 // settle ends the pod when it is drained and empty.
 func (p *Pod) settle() {
-	if !p.draining || p.live > 0 || p.ended {
+	if !p.draining || p.live > 0 || p.tunnels.Load() > 0 || p.ended {
 		return
 	}
 	p.ended = true
@@ -207,6 +267,7 @@ func (p *Pod) settle() {
 // close ends what is not of the loop; it may wait for the address watch.
 func (p *Pod) close() {
 	p.addr.Close()
+	p.unprove()
 	_ = p.ns.Close()
 	close(p.done)
 }

@@ -20,11 +20,15 @@ func (s *Session) record() {
 	if s.began != 0 { // negative when the flow is older than its loop
 		age = l.Now() - s.began
 	}
-	if !ring.put(flow.Record{
+	rec := flow.Record{
 		ID: s.id, Tuple: s.tuple, Upstream: s.to, Source: s.source, Path: s.path,
 		Verdict: s.verdict, Reason: s.why, Errno: uintptr(s.errno), Counts: s.pair.Counts(),
 		AgeNano: int64(age), EndNano: time.Now().UnixNano(), Pod: s.pod.Info,
-	}) {
+	}
+	if h := s.hop; h != nil {
+		rec.Authority, rec.Us, rec.Them, rec.Detail = h.authority, h.us, h.them, h.detail
+	}
+	if !ring.put(rec) {
 		l.Metrics.Inc(metric.LogDropped)
 	}
 }

@@ -31,6 +31,7 @@ const (
 	free      state = iota // with its pod, to be used again
 	moving                 // posted to its loop, which owns it from then on
 	dialing                // waits for the connect
+	opening                // waits for the stream of a tunnel
 	returning              // waits for a rebinding to come back from the home loop
 	relaying               // waits for either end
 	closing                // waits for the end of the turn
@@ -38,7 +39,7 @@ const (
 )
 
 func (s state) String() string {
-	return [...]string{"free", "moving", "dialing", "returning", "relaying", "closing", "releasing"}[s]
+	return [...]string{"free", "moving", "dialing", "opening", "returning", "relaying", "closing", "releasing"}[s]
 }
 
 // Session is one flow. When it has ended it is used again, by the same pod. There
@@ -71,6 +72,8 @@ type Session struct {
 	pair    relay.Pair
 	timer   loop.Timer // of the dial; then keepalive of the server's side
 
+	hop *hop // of a flow that goes through a tunnel on one side
+
 	next, prev *Session // among the flows of its loop
 }
 
@@ -79,10 +82,19 @@ func (s *Session) begin(path flow.Path, t flow.Tuple) {
 	p := s.pod
 	s.path, s.tuple, s.loop, s.pair.Path = path, t, p.home, path
 	s.id = local(p.home).nextID(p.home)
-	p.home.Metrics.Opened[path]++
 	v := p.env.Route(path, t, p.Addrs())
+	if v.Kind == flow.Tunnel {
+		path = flow.OutboundHBONE
+		s.path, s.pair.Path = path, path
+	}
+	p.home.Metrics.Opened[path]++
 	s.verdict, s.application, s.to = v.Kind, v.Application, v.To
-	if v.Kind != flow.Direct {
+	switch v.Kind {
+	case flow.Direct:
+	case flow.Tunnel:
+		s.beginTunnel(v)
+		return
+	default:
 		s.refuse(v.Why, nil)
 		return
 	}
@@ -98,8 +110,14 @@ func (s *Session) begin(path flow.Path, t flow.Tuple) {
 		s.refuse(why, err)
 		return
 	}
+	s.move(p.env.Place(p.home))
+}
+
+// move takes the flow to the loop where it lives from now on.
+func (s *Session) move(to *loop.Loop) {
+	p := s.pod
 	s.state = moving
-	s.loop = p.env.Place(p.home)
+	s.loop = to
 	s.loop.CountFlow(1)
 	switch {
 	case s.loop == p.home:
@@ -116,6 +134,9 @@ func (s *Session) refuse(why flow.CloseReason, err error) {
 	s.why, s.errno = why, uint16(sys.ErrnoOf(err))
 	sys.Reset(s.client.FD())
 	_ = s.server.FD().Close()
+	if s.hop != nil {
+		s.hop.finish(s.path)
+	}
 	s.record()
 	s.release()
 }
@@ -141,6 +162,15 @@ func (s *Session) start() {
 		s.finish(flow.CloseLimit, err)
 		return
 	}
+	if s.hop != nil {
+		s.open()
+		return
+	}
+	s.dial()
+}
+
+// dial connects to where the verdict says.
+func (s *Session) dial() {
 	silence := time.Duration(0)
 	if s.leased {
 		silence = s.pod.env.Silence
@@ -176,7 +206,11 @@ func (s *Session) Dialed(err error) {
 	if err == nil {
 		s.armKeepalive()
 		s.state = relaying
-		s.pair.Join(s.loop, &s.pod.env.Relay, &s.client, &s.server, s)
+		if s.hop != nil {
+			s.hop.stream.Accept(s.pod.baggage())
+		}
+		client, server := s.ends()
+		s.pair.Join(s.loop, &s.pod.env.Relay, client, server, s)
 		return
 	}
 	if s.leased && !s.retried && anotherPort(err) {
@@ -217,6 +251,9 @@ func (s *Session) finish(why flow.CloseReason, err error) {
 	s.dialing.Stop()
 	s.client.Finish(why)
 	s.server.Finish(why)
+	if s.hop != nil {
+		s.hop.finish(s.path)
+	}
 	if s.state == returning {
 		s.why, s.errno = why, uint16(sys.ErrnoOf(err))
 		return
@@ -260,7 +297,7 @@ func (s *Session) Panicked(any) {
 	switch s.state {
 	case relaying:
 		s.pair.Abort(flow.ClosePanic)
-	case dialing, returning:
+	case dialing, opening, returning:
 		s.finish(flow.ClosePanic, nil)
 	case free, moving, closing, releasing: // nothing of it is served by then
 	}

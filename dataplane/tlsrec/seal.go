@@ -19,6 +19,12 @@ func (c *Conn) Owes() bool {
 	return c.owe != oweNothing || c.write.seq >= updateAfter && !c.closed
 }
 
+// OwesWithin reports that Owes may become true before so many more records are
+// sealed: call RequestUpdate and AppendOwed before they are laid out.
+func (c *Conn) OwesWithin(records int) bool {
+	return c.Owes() || c.write.seq+uint64(records) >= updateAfter && !c.closed
+}
+
 // OwedLen is the most that AppendOwed appends.
 const OwedLen = Overhead + messageHeaderLen + 1
 
