@@ -49,6 +49,9 @@ func (r *Reader) possible() bool {
 	case inHead:
 		return r.have < HeadBytes && r.left == 0 && r.pad == 0 && r.wire == 0 && (r.expected == 0 && held == 0 || r.settled)
 	}
+	if r.have != 0 && r.at != inPriority {
+		return false
+	}
 	if !r.settled || r.length > r.maxFrame || r.left+r.pad > r.length || r.wire > 1 {
 		return false
 	}

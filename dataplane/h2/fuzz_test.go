@@ -138,6 +138,15 @@ func compareFrame(t *testing.T, frame http2.Frame, ev *Event) (skip bool) {
 	return false
 }
 
+// twoSizes reports that a block begins with two changes of the table's size.
+func twoSizes(b []byte) bool {
+	if len(b) == 0 || b[0]&0xe0 != 0x20 {
+		return false
+	}
+	_, rest, ok := readInt(b, 5)
+	return ok && len(rest) > 0 && rest[0]&0xe0 == 0x20
+}
+
 // FuzzFields reads two blocks with one table, as x/net's decoder does.
 func FuzzFields(f *testing.F) {
 	f.Fuzz(func(t *testing.T, one, two []byte) {
@@ -151,6 +160,9 @@ func FuzzFields(f *testing.F) {
 			}
 			for i := range want {
 				want[i].Sensitive = false // we forward nothing
+			}
+			if ok && err != nil && twoSizes(b) {
+				return // RFC 7541 4.2 allows two; x/net does not while its table holds something
 			}
 			if ok != (err == nil) || ok && !slices.Equal(got, want) {
 				t.Fatalf("%x: %q, %v; x/net has %q, %v", b, got, ok, want, err)
