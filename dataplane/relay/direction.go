@@ -110,7 +110,7 @@ func (d *direction) step() (int, end.Wait, error) {
 		return d.spliceOnce()
 	}
 	n, next, err := d.src().Pull(d.dst(), turnBytes) // a socket has room for one block; a stream for more
-	if n > 0 && !d.pair.closed { // else they were refused, and that ended the pair
+	if n > 0 && !d.pair.closed {                     // else they were refused, and that ended the pair
 		d.count(n)
 		d.pair.loop.Metrics.Add(metric.CopiedBytes, uint64(n))
 		if n >= fullRead {
