@@ -110,8 +110,8 @@ bench: deps build
 # Does this tree cost more than commit BASE? What one run suspects a second one
 # has to confirm.
 GATERUN = bin/sluice-bench run --build base=out/gate/base --build head=out/gate/head --subject base,head \
-	--scenario bulk-1-up,bulk-8-down,churn-1-client,churn-32-client --path node --mode direct \
-	--rounds 20 --length 400ms --strace each
+	--scenario bulk-1-up,bulk-8-down,churn-32-client --path node --mode direct \
+	--rounds 6 --turns 10 --warm 60ms --length 250ms --strace each
 bench-gate: deps build
 	@[ -n "$(BASE)" ] || { echo "bench-gate: say BASE=commit"; exit 1; }
 	tools/benchbase $(BASE) out/gate

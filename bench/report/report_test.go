@@ -174,3 +174,21 @@ func TestMergeNumbersRoundsOn(t *testing.T) {
 		t.Errorf("%d values, last round %d; want 12 and 11", len(values), rounds[len(rounds)-1])
 	}
 }
+
+// Of 10 values there are 55 means; the table of the signed-rank test says that 9
+// from either end are outside of 95 %, the normal distribution says 8. Both are 3 here.
+func TestPairedInterval(t *testing.T) {
+	s := NewPaired([]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10})
+	if s.N != 10 || s.Center != 5.5 || s.Lo != 3 || s.Hi != 8 {
+		t.Errorf("got %+v; want 5.5 in [3, 8]", s)
+	}
+	if s := NewPaired([]float64{1, 2, 3, 4, 5, 6}); s.Lo != 1 || s.Hi != 6 {
+		t.Errorf("of 6 values the interval is [%v, %v]; want all of them", s.Lo, s.Hi)
+	}
+	if s := NewPaired([]float64{1, 2, 3, 4, 5}); !math.IsInf(s.Lo, -1) || !math.IsInf(s.Hi, 1) {
+		t.Errorf("5 values have the interval [%v, %v]; want none", s.Lo, s.Hi)
+	}
+	if s := NewMean([]float64{1, 2, 3}); s.Center != 2 || s.Lo > 0 || s.Hi < 4 {
+		t.Errorf("the mean is %+v; want 2 and an interval from below 0 to above 4", s)
+	}
+}

@@ -35,6 +35,41 @@ func NewStat(values []float64) Stat {
 	return Stat{N: len(values), Center: s.Center, Lo: s.Lo, Hi: s.Hi, Min: slices.Min(values), Max: slices.Max(values)}
 }
 
+// NewPaired sums up values that are symmetric around their middle, as differences
+// and logarithms of ratios of equal things measured by turns are: the estimate of
+// Hodges and Lehmann, and the interval of Wilcoxon's signed-rank test. Of n values
+// it makes as much as a median makes of 3/2 n. Below 6 there is no interval of 95 %.
+func NewPaired(values []float64) Stat {
+	n := len(values)
+	if n == 0 {
+		return Stat{}
+	}
+	means := make([]float64, 0, n*(n+1)/2) // of each pair, and of each with itself
+	for i, a := range values {
+		for _, b := range values[i:] {
+			means = append(means, a/2+b/2)
+		}
+	}
+	slices.Sort(means)
+	m := len(means)
+	s := Stat{N: n, Center: means[(m-1)/2]/2 + means[m/2]/2, Lo: math.Inf(-1), Hi: math.Inf(1), Min: slices.Min(values), Max: slices.Max(values)}
+	const z = 1.96 // of 95 %, for the normal distribution that the rank sum comes close to
+	if k := int(float64(m)/2 - z*math.Sqrt(float64(m)*float64(2*n+1)/12)); k >= 1 {
+		s.Lo, s.Hi = means[k-1], means[m-k]
+	}
+	return s
+}
+
+// NewMean sums up values by their mean and its interval, for counts too coarse for
+// a median.
+func NewMean(values []float64) Stat {
+	if len(values) == 0 {
+		return Stat{}
+	}
+	s := benchmath.AssumeNormal.Summary(sample(values), confidence)
+	return Stat{N: len(values), Center: s.Center, Lo: s.Lo, Hi: s.Hi, Min: slices.Min(values), Max: slices.Max(values)}
+}
+
 // Spread is half the interval over the median; half the range when there is no
 // interval.
 func (s Stat) Spread() float64 {

@@ -19,6 +19,9 @@ const (
 	CPUPerGB        = "cpu-sec/GB"
 	CPUPerKExchange = "cpu-sec/kexchange"
 	CPUPerKConn     = "cpu-sec/kconn"
+	UserPerGB       = "user-sec/GB"
+	UserPerKExch    = "user-sec/kexchange"
+	UserPerKConn    = "user-sec/kconn"
 	P50             = "p50-sec"
 	P90             = "p90-sec"
 	P99             = "p99-sec"
@@ -46,6 +49,9 @@ func Units() []Unit {
 		{Name: CPUPerGB, Title: "CPU-s/GB", Steady: true, Lead: true, Scale: 1, Digits: 4},
 		{Name: CPUPerKExchange, Title: "CPU-ms/1k exch", Steady: true, Lead: true, Scale: 1e3, Digits: 2},
 		{Name: CPUPerKConn, Title: "CPU-ms/1k conn", Steady: true, Lead: true, Scale: 1e3, Digits: 2},
+		{Name: UserPerGB, Title: "user-s/GB", Steady: true, Scale: 1, Digits: 4},
+		{Name: UserPerKExch, Title: "user-ms/1k exch", Steady: true, Scale: 1e3, Digits: 2},
+		{Name: UserPerKConn, Title: "user-ms/1k conn", Steady: true, Scale: 1e3, Digits: 2},
 		{Name: P50, Title: "p50 µs", Lead: true, Scale: 1e6, Digits: 1},
 		{Name: P90, Title: "p90 µs", Scale: 1e6, Digits: 1},
 		{Name: P99, Title: "p99 µs", Lead: true, Scale: 1e6, Digits: 1},

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -20,13 +19,18 @@ type Options struct {
 	Modes     []string
 	Subjects  []subject.Subject
 	Rounds    int
-	Timing    Timing
-	Trace     TraceWhen
-	Loops     int
-	Bin       string // folder of our programs
-	Self      string // this program
-	Seed      uint64 // of the order and of the bytes
-	Profile   Profile
+	// Turns above 1 start all subjects of a path and mode at the same time, each in
+	// a lab of its own, and measure each scenario so often by turns: what else the
+	// machine does hits neighbours alike.
+	Turns   int
+	Timing  Timing
+	Trace   TraceWhen
+	Loops   int
+	Apart   bool   // keep the subject and the load on different processors
+	Bin     string // folder of our programs
+	Self    string // this program
+	Seed    uint64 // of the order and of the bytes
+	Profile Profile
 	// Progress is told before each measurement, and once at the end.
 	Progress func(Progress)
 }
@@ -56,11 +60,12 @@ type Progress struct {
 	Now         report.Key
 }
 
-// A block is what one start of a subject serves.
+// A block is what is started at the same time: one subject, or with turns all
+// those of a path and mode.
 type block struct {
-	path    Path
-	mode    string
-	subject subject.Subject
+	path     Path
+	mode     string
+	subjects []subject.Subject
 }
 
 // runner is a run under way.
@@ -70,6 +75,7 @@ type runner struct {
 	start time.Time
 	done  int
 	total int
+	rng   *rand.Rand
 }
 
 // Run measures everything and adds it to out. What could not be measured is a
@@ -86,12 +92,14 @@ func Run(ctx context.Context, opt Options, out *report.Run) error {
 	for _, s := range opt.Subjects {
 		out.Subjects = append(out.Subjects, s.Name())
 	}
-	r := &runner{opt: opt, out: out, start: time.Now(), total: opt.Rounds * len(blocks) * len(opt.Scenarios)}
-	rng := rand.New(rand.NewPCG(opt.Seed, 3))
+	r := &runner{opt: opt, out: out, start: time.Now(), rng: rand.New(rand.NewPCG(opt.Seed, 3))}
+	for _, b := range blocks {
+		r.total += opt.Rounds * opt.Turns * len(opt.Scenarios) * len(b.subjects)
+	}
 	for round := range opt.Rounds {
-		for _, b := range shuffle(rng, blocks) {
+		for _, b := range shuffle(r.rng, blocks) {
 			order := make([]Scenario, len(opt.Scenarios))
-			for i, j := range rng.Perm(len(order)) {
+			for i, j := range r.rng.Perm(len(order)) {
 				order[i] = opt.Scenarios[j]
 			}
 			for _, part := range r.parts(order) {
@@ -125,13 +133,27 @@ func plan(opt Options) ([]block, error) {
 	if opt.Rounds < 1 {
 		faults = append(faults, fmt.Errorf("%d rounds; want 1 or more", opt.Rounds))
 	}
+	if opt.Turns < 1 {
+		faults = append(faults, fmt.Errorf("%d turns; want 1 or more", opt.Turns))
+	}
+	if opt.Turns > 1 && opt.Profile.Kind != "" {
+		faults = append(faults, errors.New("a profile of subjects that take turns is one of their waiting; want 1 turn"))
+	}
 	var blocks []block
 	for _, p := range opt.Paths {
 		for _, m := range opt.Modes {
+			var serve []subject.Subject
 			for _, s := range opt.Subjects {
 				if s.Serves(m) {
-					blocks = append(blocks, block{p, m, s})
+					serve = append(serve, s)
 				}
+			}
+			size := 1
+			if opt.Turns > 1 {
+				size = max(len(serve), 1)
+			}
+			for together := range slices.Chunk(serve, size) {
+				blocks = append(blocks, block{p, m, together})
 			}
 		}
 	}
@@ -173,77 +195,4 @@ func (r *runner) tell(now report.Key) {
 		p.Left = time.Since(r.start) / time.Duration(r.done) * time.Duration(r.total-r.done)
 	}
 	r.opt.Progress(p)
-}
-
-// block builds a fresh lab, so that no TIME_WAIT, route or rule of the subject
-// before is in it, starts the subject, and measures every scenario.
-func (r *runner) block(ctx context.Context, b block, round int, order []Scenario) {
-	key := func(s Scenario) report.Key {
-		return report.Key{Scenario: s.Name, Path: b.path.Name, Mode: b.mode, Subject: b.subject.Name()}
-	}
-	left := order
-	fault := func(err error) {
-		if ctx.Err() != nil {
-			return // what fails because the run is cut is no fault of the subject
-		}
-		for _, s := range left {
-			r.out.Faults = append(r.out.Faults, report.Fault{Key: key(s), Round: round, Error: err.Error()})
-			r.done++
-		}
-	}
-	if ctx.Err() != nil {
-		return
-	}
-	r.tell(key(order[0]))
-	g, err := b.path.build()
-	if err != nil {
-		fault(err)
-		return
-	}
-	r.out.Facts.Congestion = g.lab.Tuning.Congestion
-	defer func() {
-		if err := g.lab.Close(); err != nil {
-			left = order[:1]
-			r.done--
-			fault(err)
-		}
-	}()
-	place := subject.Place{Lab: g.lab, Pods: g.pods, Mode: b.mode, Loops: r.opt.Loops, Bin: r.opt.Bin, Self: r.opt.Self}
-	if p := r.opt.Profile; p.Kind != "" {
-		place.Profile = p.Kind
-		place.ProfileDir = filepath.Join(p.Dir, fmt.Sprintf("%s_%s_%s_%s_%d", order[0].Name, b.path.Name, b.mode, b.subject.Name(), round))
-	}
-	run, err := b.subject.Start(ctx, place)
-	if err != nil {
-		fault(err)
-		return
-	}
-	defer run.Stop()
-	if b.mode == subject.Redirect {
-		// REDIRECT sends all destinations to one port: two connections from one
-		// source port to two ports of a server become one and the same tuple, and
-		// the second one's SYN is dropped. So there is one port for everybody.
-		run.OnePort = true
-	}
-	for i, s := range order {
-		left = order[i:]
-		r.tell(key(s))
-		m := measurement{runner: r, ground: g, subject: run, scenario: s}
-		sample, err := m.take(ctx, r.opt.Trace.in(round))
-		if ctx.Err() != nil {
-			return // half a measurement is none
-		}
-		if err != nil {
-			if alive := run.Alive(); alive != nil {
-				fault(alive)
-				return
-			}
-			left = order[i : i+1]
-			fault(err)
-			continue
-		}
-		sample.Key, sample.Round = key(s), round
-		r.out.Samples = append(r.out.Samples, *sample)
-		r.done++
-	}
 }

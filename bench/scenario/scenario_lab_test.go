@@ -22,7 +22,7 @@ func options(t *testing.T, scenarios, paths []string, subjects ...subject.Subjec
 	self := lab.Binary(t, "sluice-bench")
 	opt := scenario.Options{
 		Modes:    []string{subject.Direct, subject.Redirect},
-		Subjects: subjects, Rounds: 1, Loops: 2, Seed: 1,
+		Subjects: subjects, Rounds: 1, Turns: 1, Loops: 2, Seed: 1,
 		// Long enough for each of the processes on the way to get its turns.
 		Timing: scenario.Timing{Warm: 20 * time.Millisecond, Length: 300 * time.Millisecond, Trace: 100 * time.Millisecond},
 		Trace:  scenario.TraceNever,
@@ -160,6 +160,34 @@ func TestLabCutRunKeepsSamples(t *testing.T) {
 	}
 	if len(out.Samples) != 3 || out.Cut != stop.Error() || len(out.Faults) > 0 {
 		t.Errorf("%d samples, cut by %q, faults %v; want 3, the cause and none", len(out.Samples), out.Cut, out.Faults)
+	}
+	noLab(t)
+}
+
+// Subjects that take turns all stand at the same time, and each turn has one sample
+// of each.
+func TestLabTurns(t *testing.T) {
+	lab.Require(t)
+	out := new(report.Run)
+	opt := options(t, []string{"rr-1-100"}, []string{"out"}, subject.Relay{Engine: "copy"}, subject.Sluice{})
+	opt.Modes, opt.Rounds, opt.Turns = []string{subject.Direct}, 2, 2
+	if err := scenario.Run(t.Context(), opt, out); err != nil {
+		t.Fatal(err)
+	}
+	clean(t, out, 2*2*2)
+	type turn struct {
+		key   report.Key
+		round int
+	}
+	seen := make(map[turn]bool)
+	for _, s := range out.Samples {
+		seen[turn{s.Key, s.Round}] = true
+		if s.Subject == "sluice" && s.Values[report.RSS] == 0 {
+			t.Errorf("%v was not measured", s.Key)
+		}
+	}
+	if len(seen) != len(out.Samples) {
+		t.Errorf("%d samples have %d keys and turns; want as many", len(out.Samples), len(seen))
 	}
 	noLab(t)
 }

@@ -22,21 +22,22 @@ func (m *measurement) values(o *observed) map[string]float64 {
 	measured := len(m.subject.PIDs()) > 0 && o.between > 0
 	// The readings are a little late at either end: what counts is the processor
 	// time per second between them.
-	cpu := func(unit string, rate, scale float64) {
+	cpu := func(unit, user string, rate, scale float64) {
 		if measured && rate > 0 {
 			v[unit] = used.CPU.Seconds() / o.between.Seconds() / rate * scale
+			v[user] = used.User.Seconds() / o.between.Seconds() / rate * scale
 		}
 	}
 	switch spec.Kind {
 	case load.Bulk:
 		v[report.BytesPerSec] = per(res.Bytes)
-		cpu(report.CPUPerGB, per(res.Bytes), 1e9)
+		cpu(report.CPUPerGB, report.UserPerGB, per(res.Bytes), 1e9)
 	case load.Exchange:
 		v[report.ExchangesPerSec] = per(res.Exchanges)
-		cpu(report.CPUPerKExchange, per(res.Exchanges), 1e3)
+		cpu(report.CPUPerKExchange, report.UserPerKExch, per(res.Exchanges), 1e3)
 	case load.Churn:
 		v[report.ConnsPerSec] = per(res.Exchanges)
-		cpu(report.CPUPerKConn, per(res.Exchanges), 1e3)
+		cpu(report.CPUPerKConn, report.UserPerKConn, per(res.Exchanges), 1e3)
 	case load.Idle:
 		if open := float64(res.Exchanges); measured && open > 0 {
 			v[report.RSSPerConn] = float64(used.RSS) / open

@@ -122,7 +122,7 @@ func (f *runFlags) chosen() (scenario.Options, error) {
 	if !slices.Contains([]scenario.TraceWhen{scenario.TraceNever, scenario.TraceOnce, scenario.TraceEach}, opt.Trace) {
 		fault(fmt.Errorf("--strace %q; want %s, %s or %s", f.strace, scenario.TraceNever, scenario.TraceOnce, scenario.TraceEach))
 	}
-	opt.Rounds, opt.Loops, opt.Seed = f.rounds, f.loops, f.seed
+	opt.Rounds, opt.Turns, opt.Loops, opt.Seed = f.rounds, f.turns, f.loops, f.seed
 	opt.Timing = scenario.Timing{Warm: f.warm, Length: f.length, Trace: f.length / 2}
 	return opt, errors.Join(faults...)
 }

@@ -28,7 +28,7 @@ type runFlags struct {
 	scenarios, paths, modes, subjects []string
 	builds, peers                     []string
 	quick                             bool
-	rounds, loops                     int
+	rounds, turns, loops              int
 	warm, length                      time.Duration
 	strace                            string
 	bin, out                          string
@@ -62,6 +62,7 @@ namespaces. Names of scenarios, paths, modes and subjects may be patterns.
 	fs.StringArrayVar(&f.peers, "peer", nil, "NAME=PATH[,DESCRIPTION]: another proxy as a subject")
 	fs.BoolVar(&f.quick, "quick", false, "only the quick scenarios and paths and the main subjects, 2 short rounds")
 	fs.IntVar(&f.rounds, "rounds", 6, "how often all is measured; 6 give an interval of 95 %")
+	fs.IntVar(&f.turns, "turns", 1, "above 1: start the subjects of a path and mode at the same time, and measure each scenario so often by turns in each round")
 	fs.IntVar(&f.loops, "loops", runtime.NumCPU(), "threads of each subject")
 	fs.DurationVar(&f.warm, "warm", 200*time.Millisecond, "load before the counted time")
 	fs.DurationVar(&f.length, "length", time.Second, "counted time of each measurement")

@@ -19,10 +19,25 @@ const (
 	fewest = 6
 )
 
-// judged are the units that hold on a shared machine, and cost.
-var judged = map[string]bool{
-	report.CPUPerGB: true, report.CPUPerKConn: true, report.CPUPerKExchange: true,
-	report.CallsPerMiB: true, report.CallsPerConn: true, report.CallsPerExch: true,
+// A judged unit holds on a shared machine, and costs.
+type judged struct {
+	unit string
+	// part of another unit's figure: what is judged is by how much that one would
+	// change if nothing but this part did.
+	of string
+}
+
+// judgedUnits lists them. What the kernel does for a subject is on the account of
+// whoever was interrupted, so that processor time per byte spreads by 10 to 20 %
+// from turn to turn. User time does not, and it is where a change of ours shows
+// first: it is judged besides. What else a change can cost is system calls.
+func judgedUnits() []judged {
+	return []judged{
+		{unit: report.CPUPerGB}, {report.UserPerGB, report.CPUPerGB},
+		{unit: report.CPUPerKConn}, {report.UserPerKConn, report.CPUPerKConn},
+		{unit: report.CPUPerKExchange}, {report.UserPerKExch, report.CPUPerKExchange},
+		{unit: report.CallsPerMiB}, {unit: report.CallsPerConn}, {unit: report.CallsPerExch},
+	}
 }
 
 // A row is one unit of one cell.
@@ -66,21 +81,18 @@ func judge(runs []*report.Run, base, head string) (verdict, error) {
 	for _, cell := range cells {
 		a, b := cell, cell
 		a.Subject, b.Subject = base, head
-		for _, u := range report.Units() {
-			if !judged[u.Name] {
-				continue
-			}
-			r := row{key: b, unit: u.Name}
+		for _, u := range judgedUnits() {
+			r := row{key: b, unit: u.unit}
 			for i, run := range runs {
-				ratios := pairs(run, a, b, u.Name)
-				if len(ratios) == 0 && i == 0 {
+				ratio := u.ratio(run, a, b)
+				if ratio.N == 0 && i == 0 {
 					break // not a unit of this cell
 				}
-				if len(ratios) < fewest {
-					faults = append(faults, fmt.Errorf("%v %s: %d rounds in run %d; want %d or more", b, u.Name, len(ratios), i+1, fewest))
+				if ratio.N < fewest {
+					faults = append(faults, fmt.Errorf("%v %s: %d rounds in run %d; want %d or more", b, u.unit, ratio.N, i+1, fewest))
 					continue
 				}
-				r.ratios = append(r.ratios, report.NewStat(ratios))
+				r.ratios = append(r.ratios, ratio)
 			}
 			if len(r.ratios) > 0 {
 				v.rows = append(v.rows, r)
@@ -100,28 +112,51 @@ func judge(runs []*report.Run, base, head string) (verdict, error) {
 	return v, errors.Join(faults...)
 }
 
-// pairs gives the ratio of each round that measured both.
-func pairs(run *report.Run, base, head report.Key, unit string) []float64 {
+// ratio sums up how head compares to base over the turns that measured both.
+func (u judged) ratio(run *report.Run, base, head report.Key) report.Stat {
+	b, h := pairs(run, base, head, u.unit)
+	if u.of != "" {
+		whole, _ := pairs(run, base, head, u.of)
+		all := report.NewStat(whole).Center
+		if all <= 0 {
+			return report.Stat{}
+		}
+		changed := make([]float64, len(b))
+		for i := range b {
+			changed[i] = 1 + (h[i]-b[i])/all
+		}
+		return report.NewMean(changed)
+	}
+	logs := make([]float64, len(b))
+	for i := range b {
+		switch {
+		case b[i] > 0:
+			logs[i] = math.Log(h[i] / b[i])
+		case h[i] > 0:
+			logs[i] = math.Inf(1) // from nothing to something
+		}
+	}
+	s := report.NewPaired(logs)
+	for _, f := range []*float64{&s.Center, &s.Lo, &s.Hi, &s.Min, &s.Max} {
+		*f = math.Exp(*f)
+	}
+	return s
+}
+
+// pairs gives the values of the turns that measured both.
+func pairs(run *report.Run, base, head report.Key, unit string) (b, h []float64) {
 	values, rounds := run.Values(base, unit)
 	of := make(map[int]float64, len(values))
 	for i, v := range values {
 		of[rounds[i]] = v
 	}
-	var ratios []float64
 	values, rounds = run.Values(head, unit)
 	for i, v := range values {
-		b, ok := of[rounds[i]]
-		switch {
-		case !ok:
-		case b > 0:
-			ratios = append(ratios, v/b)
-		case v > 0:
-			ratios = append(ratios, math.Inf(1)) // from nothing to something
-		default:
-			ratios = append(ratios, 1)
+		if x, ok := of[rounds[i]]; ok {
+			b, h = append(b, x), append(h, v)
 		}
 	}
-	return ratios
+	return b, h
 }
 
 func (v verdict) write(w io.Writer) error {

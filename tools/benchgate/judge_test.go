@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
@@ -84,6 +85,48 @@ func TestFasterPasses(t *testing.T) {
 	v, err := judge([]*report.Run{synthetic(1, 8, 0.8), synthetic(2, 8, 0.8)}, "base", "head")
 	if err != nil || len(v.regressions()) > 0 {
 		t.Errorf("a faster build: %v, %v", v.regressions(), err)
+	}
+}
+
+// uneven is a run in which the same work costs the subject 20 % more or less from
+// turn to turn, because the kernel's part is on changing accounts, and user time is
+// counted in ticks.
+func uneven(seed uint64, turns int, burn float64) *report.Run {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	r := new(report.Run)
+	for turn := range turns {
+		for _, name := range []string{"base", "head"} {
+			user, kernel := 0.01, 0.3*(1+0.2*rng.NormFloat64())
+			if name == "head" {
+				user += burn
+			}
+			ticks := math.Round(user*40 + rng.NormFloat64()*0.8) // of 10 ms in a turn
+			r.Samples = append(r.Samples, report.Sample{
+				Key: report.Key{Scenario: "bulk-1-up", Path: "node", Mode: "direct", Subject: name}, Round: turn,
+				Values: map[string]float64{report.CPUPerGB: user + kernel, report.UserPerGB: max(ticks, 0) / 40},
+			})
+		}
+	}
+	return r
+}
+
+// A tenth more of user time shows where processor time as a whole is uneven; and
+// unevenness alone does not.
+func TestUserTimeShowsWhatNoiseHides(t *testing.T) {
+	missed, failed := 0, 0
+	for i := range uint64(200) {
+		for burn, wrong := range map[float64]*int{0.031: &missed, 0: &failed} {
+			v, err := judge([]*report.Run{uneven(2*i, 60, burn), uneven(2*i+1, 60, burn)}, "base", "head")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if caught := len(v.regressions()) > 0; caught != (burn > 0) {
+				*wrong++
+			}
+		}
+	}
+	if missed > 2 || failed > 2 {
+		t.Errorf("of 200 pairs of runs each, 10 %% was missed in %d, and %d of equal builds failed; want 2 or fewer", missed, failed)
 	}
 }
 

@@ -2,10 +2,10 @@
 //
 //	benchgate -base NAME -head NAME RUN1.json [RUN2.json ...]
 //
-// Both builds are subjects of the same runs, measured by turns. Each round gives
-// one ratio of head to base, in which what else the machine did falls out; the
-// interval of their median is judged. A regression is what every run confirms by
-// itself, so that one unlucky run does not fail a build.
+// Both builds are subjects of the same runs, measured by turns. Each turn gives
+// one ratio of head to base, in which much of what else the machine did falls out;
+// the interval of what they come to is judged. A regression is what every run
+// confirms by itself, so that one unlucky run does not fail a build.
 //
 // Exit codes: 0 no regression, 1 regression confirmed by two runs or more, 3 one
 // run alone shows one (measure again and pass both), 2 it could not be judged.
