@@ -71,6 +71,7 @@ func TestLabDirectCase15Leftovers(t *testing.T) {
 	s.eachSetting(t, func(t *testing.T, v variant) {
 		e := v.listen(t, appPort)
 		var again []attempt
+		var rows []string
 		t.Run("served", func(t *testing.T) {
 			v.serve(t, node.Config{})
 			for _, v := range v.both() {
@@ -91,12 +92,18 @@ func TestLabDirectCase15Leftovers(t *testing.T) {
 					}
 					eventually(t, "an answer to the SYN", func() bool { return answers.count() > 0 })
 					again = append(again, waiting, half)
+					rows = append(rows, rowOf(waiting.how.Local, to), rowOf(half.how.Local, to))
 					port += 2
 				}
 			}
 		})
-		// Nobody listens now but the applications, whom nobody may reach.
+		// Nobody listens now but the applications, whom nobody may reach: no SYN gets
+		// as far as to TCP, even where the kernel could not route the answer.
+		reached := v.watch(t, v.pod, "input priority 0", "", suffixed(rows, " tcp flags & (syn|ack) == syn")...)
 		unanswered(t, again...)
+		if n := reached.count(); n != 0 {
+			t.Errorf("%d SYNs reached TCP", n)
+		}
 	})
 }
 
