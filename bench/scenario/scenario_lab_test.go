@@ -24,7 +24,7 @@ func options(t *testing.T, scenarios, paths []string, subjects ...subject.Subjec
 		Modes:    []string{subject.Direct, subject.Redirect},
 		Subjects: subjects, Rounds: 1, Turns: 1, Loops: 2, Seed: 1,
 		// Long enough for each of the processes on the way to get its turns.
-		Timing: scenario.Timing{Warm: 20 * time.Millisecond, Length: 300 * time.Millisecond, Trace: 100 * time.Millisecond},
+		Timing: scenario.Timing{Warm: 20 * time.Millisecond, Length: 500 * time.Millisecond, Trace: 200 * time.Millisecond},
 		Trace:  scenario.TraceNever,
 		Bin:    filepath.Dir(self), Self: self,
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // patience is for what happens within milliseconds on a machine with time.
-const patience = 8 * time.Second
+const patience = 20 * time.Second
 
 // joined is a client and a server that are connected through the proxy.
 type joined struct {
