@@ -266,6 +266,14 @@ func TestListenTakesOver(t *testing.T) {
 	if fi, err := os.Stat(path); err != nil || fi.Mode().Perm() != 0o600 {
 		t.Errorf("socket has mode %v, %v; want 0600", fi.Mode(), err)
 	}
+	if _, err := zds.Listen(path); err == nil || !strings.Contains(err.Error(), "another process listens") {
+		t.Errorf("a socket in use: %v; want it left to who listens", err)
+	}
+	if c, err := zds.Dial(t.Context(), path); err != nil {
+		t.Errorf("after somebody else tried to listen: %v", err)
+	} else {
+		c.Close()
+	}
 	l.Close()
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("after Close: %v; want the file gone", err)

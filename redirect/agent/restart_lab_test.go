@@ -368,6 +368,12 @@ func TestLabOneAgentAtATime(t *testing.T) {
 		t.Errorf("a second agent: %v; want it refused", err)
 	}
 	a.list() // the first one's sockets are still there
+
+	// Another state folder does not make the sockets free.
+	cfg := a.cfg
+	cfg.StateDir = t.TempDir()
+	refused(t, "same sockets", runOnce(t, cfg), "another process listens")
+	a.list()
 }
 
 func TestLabSocketsThatCantBe(t *testing.T) {
