@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -151,7 +152,7 @@ func New(cfg Config, log *slog.Logger) (*Agent, error) {
 func (a *Agent) Run(ctx context.Context) error {
 	for _, dir := range []string{string(a.store), filepath.Dir(a.cfg.ZDSSocket), filepath.Dir(a.cfg.EnrollSocket)} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("agent: %w", err)
+			return fmt.Errorf("agent: %w", asRoot(err))
 		}
 	}
 	lock := filepath.Join(a.cfg.StateDir, "agent.lock")
@@ -160,7 +161,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		err = ErrRunning
 	}
 	if err != nil {
-		return fmt.Errorf("agent: lock %s: %w", lock, err)
+		return fmt.Errorf("agent: lock %s: %w", lock, asRoot(err))
 	}
 	defer locked.Close()
 
@@ -201,6 +202,14 @@ func (a *Agent) Run(ctx context.Context) error {
 		return fmt.Errorf("agent: %w", err)
 	}
 	return nil
+}
+
+// asRoot adds to a refusal by the kernel what to do about it.
+func asRoot(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w; run as root", err)
+	}
+	return err
 }
 
 // reopen finds the pods of earlier agents again. One whose namespace died is

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"time"
 
@@ -42,7 +43,10 @@ func Ask(ctx context.Context, socket string, r Request, ns *sys.FD) (Answer, err
 	}
 	var d net.Dialer
 	dialed, err := d.DialContext(ctx, "unixpacket", socket)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return Answer{}, asRoot(err)
+	case err != nil:
 		return Answer{}, fmt.Errorf("%w; is the agent running (sluice-redirect agent)?", err)
 	}
 	c := dialed.(*net.UnixConn)

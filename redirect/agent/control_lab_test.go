@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +37,14 @@ func stranger(what string) int {
 	kind, path, _ := strings.Cut(what, " ")
 	if kind == "enroll" {
 		_, err := agent.Ask(context.Background(), path, agent.Request{Op: agent.OpList}, nil)
+		fmt.Println(err)
+		return 0
+	}
+	if kind == "agent" {
+		a, err := agent.New(agent.Config{ZDSSocket: path + "/z.sock", EnrollSocket: path + "/e.sock", StateDir: path}, slog.New(slog.DiscardHandler))
+		if err == nil {
+			err = a.Run(context.Background())
+		}
 		fmt.Println(err)
 		return 0
 	}
@@ -78,7 +88,7 @@ func TestLabStrangers(t *testing.T) {
 	}
 	open(t, self, a.cfg.EnrollSocket, a.cfg.ZDSSocket)
 	for _, tt := range []struct{ what, mode0600, mode0666 string }{
-		{"enroll " + a.cfg.EnrollSocket, "permission denied", "only root may enrol pods"},
+		{"enroll " + a.cfg.EnrollSocket, "permission denied; run as root", "only root may enrol pods"},
 		{"zds " + a.cfg.ZDSSocket, "permission denied", "hung up"},
 	} {
 		_, path, _ := strings.Cut(tt.what, " ")
@@ -91,6 +101,7 @@ func TestLabStrangers(t *testing.T) {
 		}
 		ask(tt.what, tt.mode0666)
 	}
+	ask("agent "+filepath.Join(filepath.Dir(a.cfg.EnrollSocket), "new"), "permission denied; run as root")
 	if s := a.list().Stats; !alone && (s.Refused != 1 || s.LinksRefused != 1) {
 		t.Errorf("counters are %+v; want one of each refused", s)
 	}
