@@ -45,7 +45,7 @@ func TestLabAgentDead(t *testing.T) {
 		}
 		wg.Wait()
 	}
-	dialAll(testkit.Scaled(4*time.Second, 10*time.Second))
+	dialAll(testkit.Scaled(10*time.Second, 30*time.Second))
 	s.startAgent()
 	testkit.Try(t, patience, "the proxy to be ready again", func() error { return s.get(15021, "/healthz/ready", nil) })
 	dialAll(500 * time.Millisecond)

@@ -253,4 +253,4 @@ func TestLabChurnTwoNodes(t *testing.T) {
 	}
 }
 
-func scaledChurn() time.Duration { return testkit.Scaled(6*time.Second, 30*time.Second) }
+func scaledChurn() time.Duration { return testkit.Scaled(10*time.Second, 30*time.Second) }
