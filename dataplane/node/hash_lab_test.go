@@ -23,7 +23,7 @@ func TestLabHashesSpliced(t *testing.T) {
 }
 
 func TestLabHashesCopied(t *testing.T) {
-	testHashes(t, settings{loops: 2, noSplice: true}, metric.CopiedBytes, 32<<20)
+	testHashes(t, settings{loops: 2, noSplice: true}, metric.CopiedBytes, 64<<20)
 }
 
 func testHashes(t *testing.T, set settings, engine metric.Counter, size int) {
