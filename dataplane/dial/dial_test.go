@@ -1,7 +1,6 @@
 package dial_test
 
 import (
-	"errors"
 	"net"
 	"net/netip"
 	"testing"
@@ -14,39 +13,8 @@ import (
 	"github.com/sluice-mesh/sluice/dataplane/metric"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
 	"github.com/sluice-mesh/sluice/internal/testkit"
+	"github.com/sluice-mesh/sluice/internal/testkit/onloop"
 )
-
-// heap is where blocks of tests live: the race detector sees nothing elsewhere.
-func heap(size int) ([]byte, error) { return make([]byte, size), nil }
-
-// startLoop runs a loop until the test ends.
-func startLoop(t testing.TB) *loop.Loop {
-	t.Helper()
-	l, err := loop.New(0, loop.Config{Memory: heap, PanicEnds: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- l.Run() }()
-	t.Cleanup(func() {
-		l.Stop()
-		if err := testkit.Receive(t, testkit.Wait, "the loop ends", ended); err != nil {
-			t.Error(err)
-		}
-	})
-	return l
-}
-
-// do runs fn on the loop.
-func do(t testing.TB, l *loop.Loop, fn func()) {
-	t.Helper()
-	testkit.Within(t, testkit.Wait, "a call on the loop", func() error {
-		if !l.Do(fn) {
-			return errors.New("the loop has ended")
-		}
-		return nil
-	})
-}
 
 // A caller dials, and keeps what it is told.
 type caller struct {
@@ -64,7 +32,7 @@ func (c *caller) Panicked(v any)   { c.fault = v }
 func newCaller(t testing.TB, l *loop.Loop) *caller {
 	c := &caller{l: l, told: make(chan error, 2)}
 	t.Cleanup(func() {
-		do(t, l, func() {
+		onloop.Do(t, l, func() {
 			c.d.Stop()
 			c.sock.Close()
 			if c.timer.Armed() {
@@ -81,7 +49,7 @@ func newCaller(t testing.TB, l *loop.Loop) *caller {
 // start dials and returns what came at once.
 func (c *caller) start(t testing.TB, to netip.AddrPort, patience, silence time.Duration) (err error) {
 	t.Helper()
-	do(t, c.l, func() {
+	onloop.Do(t, c.l, func() {
 		if err = sys.Socket(c.sock.FD(), sys.FamilyOf(to.Addr())); err == nil {
 			err = c.d.Start(c.l, &c.sock, to, patience, silence, &c.timer, c)
 		}
@@ -123,7 +91,7 @@ func addrOf(l *net.TCPListener) netip.AddrPort { return l.Addr().(*net.TCPAddr).
 
 func TestDialUp(t *testing.T) {
 	testkit.NoLeaks(t)
-	l := startLoop(t)
+	l := onloop.Start(t, 0, loop.Config{PanicEnds: true})
 	ln := testkit.ListenTCP(t, testkit.TCPOptions{})
 	defer ln.Close()
 	for _, silence := range []time.Duration{0, time.Minute} {
@@ -134,14 +102,14 @@ func TestDialUp(t *testing.T) {
 		if err := c.result(t); err != nil {
 			t.Errorf("silence %v: %v", silence, err)
 		}
-		do(t, l, func() {
+		onloop.Do(t, l, func() {
 			if !c.sock.Writable() || c.timer.Armed() {
 				t.Errorf("the socket is up: %v, the deadline armed: %v", c.sock.Writable(), c.timer.Armed())
 			}
 		})
 		testkit.AcceptTCP(t, ln)
 	}
-	do(t, l, func() {
+	onloop.Do(t, l, func() {
 		if n := l.Metrics.Count(metric.Dials); n != 2 {
 			t.Errorf("%d dials counted; want 2", n)
 		}
@@ -150,7 +118,7 @@ func TestDialUp(t *testing.T) {
 
 func TestDialRefused(t *testing.T) {
 	testkit.NoLeaks(t)
-	l := startLoop(t)
+	l := onloop.Start(t, 0, loop.Config{PanicEnds: true})
 	ln := testkit.ListenTCP(t, testkit.TCPOptions{})
 	ln.Close()
 	c := newCaller(t, l)
@@ -165,7 +133,7 @@ func TestDialRefused(t *testing.T) {
 // What the kernel says at once is returned and not told.
 func TestDialAtOnce(t *testing.T) {
 	testkit.NoLeaks(t)
-	l := startLoop(t)
+	l := onloop.Start(t, 0, loop.Config{PanicEnds: true})
 	c := newCaller(t, l)
 	// A link-local address without an interface.
 	if err := c.start(t, netip.MustParseAddrPort("[fe80::1]:80"), time.Minute, 0); err != sys.EINVAL {
@@ -186,7 +154,7 @@ func TestDialSilence(t *testing.T) {
 		{"no answer", short, 0, dial.ErrTimeout, 0},
 		{"silence first", time.Minute, short, dial.ErrSilent, 1},
 	} {
-		l := startLoop(t)
+		l := onloop.Start(t, 0, loop.Config{PanicEnds: true})
 		c := newCaller(t, l)
 		start := time.Now()
 		if err := c.start(t, to, tt.patience, tt.silence); err != nil {
@@ -195,7 +163,7 @@ func TestDialSilence(t *testing.T) {
 		if err := c.result(t); err != tt.want || time.Since(start) < short {
 			t.Errorf("%s: %v after %v; want %v after %v", tt.name, err, time.Since(start), tt.want, short)
 		}
-		do(t, l, func() {
+		onloop.Do(t, l, func() {
 			if n := l.Metrics.Count(metric.DialSilent); n != tt.silent {
 				t.Errorf("%s: %d silent dials counted; want %d", tt.name, n, tt.silent)
 			}
@@ -206,16 +174,16 @@ func TestDialSilence(t *testing.T) {
 // A connect that is stopped tells nothing, whatever happens to it.
 func TestDialStop(t *testing.T) {
 	testkit.NoLeaks(t)
-	l := startLoop(t)
+	l := onloop.Start(t, 0, loop.Config{PanicEnds: true})
 	to := silentServer(t)
 	c := newCaller(t, l)
 	if err := c.start(t, to, 10*time.Millisecond, 0); err != nil {
 		t.Fatal(err)
 	}
-	do(t, l, func() { c.d.Stop(); c.d.Stop() })
+	onloop.Do(t, l, func() { c.d.Stop(); c.d.Stop() })
 	start := time.Now()
 	testkit.Eventually(t, testkit.Wait, "its deadline is over", func() bool { return time.Since(start) > 30*time.Millisecond })
-	do(t, l, func() {
+	onloop.Do(t, l, func() {
 		c.d.Writable()
 		c.d.Ended(flow.CloseServerReset, sys.ECONNRESET)
 	})
@@ -224,7 +192,7 @@ func TestDialStop(t *testing.T) {
 // A frozen connect goes on with the time that it had left.
 func TestDialResume(t *testing.T) {
 	testkit.NoLeaks(t)
-	a, b := startLoop(t), startLoop(t)
+	a, b := onloop.Start(t, 0, loop.Config{PanicEnds: true}), onloop.Start(t, 0, loop.Config{PanicEnds: true})
 	c := newCaller(t, a)
 	if err := c.start(t, silentServer(t), time.Minute, 0); err != nil {
 		t.Fatal(err)
@@ -234,7 +202,7 @@ func TestDialResume(t *testing.T) {
 		state []byte
 		fds   []*sys.FD
 	)
-	do(t, a, func() {
+	onloop.Do(t, a, func() {
 		left = c.d.Left()
 		c.d.Stop()
 		state, fds = c.sock.Freeze(nil, nil)
@@ -244,7 +212,7 @@ func TestDialResume(t *testing.T) {
 	}
 	again := newCaller(t, b)
 	start := time.Now()
-	do(t, b, func() {
+	onloop.Do(t, b, func() {
 		if err := again.sock.Thaw(flow.NewDecoder(state), fds[0], b, &again.d, false); err != nil {
 			t.Error(err)
 			return
@@ -259,12 +227,12 @@ func TestDialResume(t *testing.T) {
 // A fault while a connect is served is not taken for an answer.
 func TestDialPanicked(t *testing.T) {
 	testkit.NoLeaks(t)
-	l := startLoop(t)
+	l := onloop.Start(t, 0, loop.Config{PanicEnds: true})
 	c := newCaller(t, l)
 	if err := c.start(t, silentServer(t), time.Minute, 0); err != nil {
 		t.Fatal(err)
 	}
-	do(t, l, func() {
+	onloop.Do(t, l, func() {
 		c.sock.Panicked("a fault") // as the loop does when its event was served
 		if c.fault != "a fault" {
 			t.Errorf("the owner was told of %v; want the fault", c.fault)

@@ -7,9 +7,11 @@ import (
 
 	"github.com/sluice-mesh/sluice/bench/lab"
 	"github.com/sluice-mesh/sluice/dataplane/dial"
+	"github.com/sluice-mesh/sluice/dataplane/loop"
 	"github.com/sluice-mesh/sluice/dataplane/metric"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
 	"github.com/sluice-mesh/sluice/internal/testkit"
+	"github.com/sluice-mesh/sluice/internal/testkit/onloop"
 )
 
 // elsewhere is an address of nobody in the lab's pod.
@@ -22,9 +24,9 @@ var elsewhere = map[sys.Family]netip.Addr{
 func TestLabMakerKinds(t *testing.T) {
 	testkit.NoLeaks(t)
 	pod := lab.New(t, lab.Simple(1, 1, 0)).Nodes[0].Pods[0]
-	l := startLoop(t)
+	l := onloop.Start(t, 0, loop.Config{PanicEnds: true})
 	var m *dial.Maker
-	do(t, l, func() { m = dial.NewMaker(l, pod.Handle().FD(), dial.Options{Congestion: "reno"}) })
+	onloop.Do(t, l, func() { m = dial.NewMaker(l, pod.Handle().FD(), dial.Options{Congestion: "reno"}) })
 	for _, tt := range []struct {
 		name    string
 		kind    dial.Kind
@@ -45,7 +47,7 @@ func TestLabMakerKinds(t *testing.T) {
 			get := func() *sys.FD {
 				f := new(sys.FD)
 				t.Cleanup(func() { f.Close() })
-				do(t, l, func() {
+				onloop.Do(t, l, func() {
 					if err := m.Get(f, tt.kind, family); err != nil {
 						t.Errorf("%s: %v", tt.name, err)
 					}
@@ -75,7 +77,7 @@ func TestLabMakerKinds(t *testing.T) {
 			}
 		}
 	}
-	do(t, l, m.Close)
+	onloop.Do(t, l, m.Close)
 }
 
 // Sockets are made ahead in batches that double as long as they are wanted, and
@@ -83,14 +85,14 @@ func TestLabMakerKinds(t *testing.T) {
 func TestLabMakerAhead(t *testing.T) {
 	testkit.NoLeaks(t)
 	pod := lab.New(t, lab.Simple(1, 1, 0)).Nodes[0].Pods[0]
-	l := startLoop(t)
+	l := onloop.Start(t, 0, loop.Config{PanicEnds: true})
 	var m *dial.Maker
 	made := func() (n uint64, spare int64) {
-		do(t, l, func() { n, spare = l.Metrics.Count(metric.SocketsMade), l.Metrics.Level(metric.SpareSocket) })
+		onloop.Do(t, l, func() { n, spare = l.Metrics.Count(metric.SocketsMade), l.Metrics.Level(metric.SpareSocket) })
 		return n, spare
 	}
 	take := func() {
-		do(t, l, func() {
+		onloop.Do(t, l, func() {
 			var f sys.FD
 			if err := m.Get(&f, dial.Spoofed, sys.IPv4); err != nil {
 				t.Error(err)
@@ -98,7 +100,7 @@ func TestLabMakerAhead(t *testing.T) {
 			f.Close()
 		})
 	}
-	do(t, l, func() { m = dial.NewMaker(l, pod.Handle().FD(), dial.Options{}) })
+	onloop.Do(t, l, func() { m = dial.NewMaker(l, pod.Handle().FD(), dial.Options{}) })
 	for i, want := range []uint64{1, 3, 3, 7, 7, 7, 7, 15, 15, 15, 15, 15, 15, 15, 15, 23} {
 		take()
 		if n, spare := made(); n != want || spare != int64(n)-int64(i)-1 {
@@ -117,7 +119,7 @@ func TestLabMakerAhead(t *testing.T) {
 	for range 3 {
 		take()
 	}
-	do(t, l, m.Close)
+	onloop.Do(t, l, m.Close)
 	if _, spare := made(); spare != 0 {
 		t.Errorf("%d are spare after Close", spare)
 	}
@@ -128,8 +130,8 @@ func TestLabMakerAhead(t *testing.T) {
 func TestLabMakerFails(t *testing.T) {
 	testkit.NoLeaks(t)
 	pod := lab.New(t, lab.Simple(1, 1, 0)).Nodes[0].Pods[0]
-	l := startLoop(t)
-	do(t, l, func() {
+	l := onloop.Start(t, 0, loop.Config{PanicEnds: true})
+	onloop.Do(t, l, func() {
 		var f sys.FD
 		m := dial.NewMaker(l, pod.Handle().FD(), dial.Options{Congestion: "none-such"})
 		defer m.Close()
@@ -146,7 +148,7 @@ func TestLabMakerFails(t *testing.T) {
 			t.Errorf("no namespace: %v, made %v; want EBADF", err, f.Valid())
 		}
 	})
-	do(t, l, func() {
+	onloop.Do(t, l, func() {
 		if n := l.Metrics.Level(metric.SpareSocket); n != 0 {
 			t.Errorf("%d sockets are spare after both makers are closed", n)
 		}

@@ -2,7 +2,6 @@ package end_test
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"net"
 	"testing"
@@ -14,39 +13,8 @@ import (
 	"github.com/sluice-mesh/sluice/dataplane/metric"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
 	"github.com/sluice-mesh/sluice/internal/testkit"
+	"github.com/sluice-mesh/sluice/internal/testkit/onloop"
 )
-
-// heap is where blocks of tests live: the race detector sees nothing elsewhere.
-func heap(size int) ([]byte, error) { return make([]byte, size), nil }
-
-// startLoop runs a loop until the test ends.
-func startLoop(t testing.TB) *loop.Loop {
-	t.Helper()
-	l, err := loop.New(0, loop.Config{Memory: heap, PanicEnds: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- l.Run() }()
-	t.Cleanup(func() {
-		l.Stop()
-		if err := testkit.Receive(t, testkit.Wait, "the loop ends", ended); err != nil {
-			t.Error(err)
-		}
-	})
-	return l
-}
-
-// do runs fn on the loop.
-func do(t testing.TB, l *loop.Loop, fn func()) {
-	t.Helper()
-	testkit.Within(t, testkit.Wait, "a call on the loop", func() error {
-		if !l.Do(fn) {
-			return errors.New("the loop has ended")
-		}
-		return nil
-	})
-}
 
 // A witness is a peer that writes down what it is told.
 type witness struct {
@@ -72,13 +40,13 @@ func open(t testing.TB, l *loop.Loop, side end.Side, opts testkit.TCPOptions) (f
 	s = new(end.Socket)
 	w = &witness{s: s}
 	near.MoveTo(s.FD())
-	do(t, l, func() {
+	onloop.Do(t, l, func() {
 		if err := s.Register(l, side, w, true); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Cleanup(func() {
-		do(t, l, func() {
+		onloop.Do(t, l, func() {
 			s.Close()
 			if l.Metrics.Level(metric.HeldBytes) != 0 || l.Metrics.Level(metric.HeldBlocks) != 0 || l.Blocks.Lent() != 1 {
 				t.Errorf("after close %d bytes in %d blocks are held, %d blocks lent; want the loop's own",
@@ -87,15 +55,6 @@ func open(t testing.TB, l *loop.Loop, side end.Side, opts testkit.TCPOptions) (f
 		})
 	})
 	return far, s, w
-}
-
-// eventually polls cond on the loop.
-func eventually(t testing.TB, l *loop.Loop, what string, cond func() bool) {
-	t.Helper()
-	testkit.Eventually(t, testkit.Wait, what, func() (ok bool) {
-		do(t, l, func() { ok = cond() })
-		return ok
-	})
 }
 
 // A heapSink is a sink that keeps everything, and lends its room in pieces.
@@ -126,24 +85,24 @@ func (h *heapSink) Finish(flow.CloseReason)          {}
 func TestPull(t *testing.T) {
 	testkit.NoLeaks(t)
 	for _, each := range []int{1 << 20, 100, 7} {
-		l := startLoop(t)
+		l := onloop.Start(t, 0, loop.Config{PanicEnds: true})
 		far, s, _ := open(t, l, end.Client, testkit.TCPOptions{})
 		sink := &heapSink{each: each, max: 250}
 		text := bytes.Repeat([]byte("0123456789"), 30)
 		pull := func(wantN int, want end.Wait) {
 			t.Helper()
-			do(t, l, func() {
+			onloop.Do(t, l, func() {
 				if n, next, err := s.Pull(sink, 1<<20); n != wantN || next != want || err != nil {
 					t.Errorf("pieces of %d: pulled %d, %v, %v; want %d, %v", each, n, next, err, wantN, want)
 				}
 			})
 		}
 		pull(0, end.ForReadable)
-		do(t, l, func() { // both arrive at once
+		onloop.Do(t, l, func() { // both arrive at once
 			far.Write(text)
 			far.CloseWrite()
 		})
-		eventually(t, l, "the text has arrived", s.Readable)
+		onloop.Eventually(t, l, "the text has arrived", s.Readable)
 		pull(250, end.Nothing)
 		pull(0, end.ForRoom)
 		sink.max = 1000
@@ -176,11 +135,11 @@ func commit(t testing.TB, s *end.Socket, offset, n int) {
 // behind it.
 func TestHold(t *testing.T) {
 	testkit.NoLeaks(t)
-	l := startLoop(t)
+	l := onloop.Start(t, 0, loop.Config{PanicEnds: true})
 	far, s, w := open(t, l, end.Server, testkit.TCPOptions{FarReadBuffer: 4 << 10, NearBuffers: 16 << 10})
-	eventually(t, l, "the first event", func() bool { return w.writable > 0 || s.Writable() })
+	onloop.Eventually(t, l, "the first event", func() bool { return w.writable > 0 || s.Writable() })
 	total := 0
-	do(t, l, func() {
+	onloop.Do(t, l, func() {
 		for s.Unsent() == 0 {
 			commit(t, s, total, buf.BlockBytes)
 			total += buf.BlockBytes
@@ -209,7 +168,7 @@ func TestHold(t *testing.T) {
 			t.Fatalf("byte %d is %d; want %d", i, b, i%251)
 		}
 	}
-	do(t, l, func() {
+	onloop.Do(t, l, func() {
 		if w.writable == 0 || s.Unsent() != 0 || len(w.ended) != 0 {
 			t.Errorf("writable was told %d times, %d bytes are held, ended: %v", w.writable, s.Unsent(), w.ended)
 		}
@@ -219,11 +178,11 @@ func TestHold(t *testing.T) {
 // Write takes what the kernel does, and tells when it takes more.
 func TestWrite(t *testing.T) {
 	testkit.NoLeaks(t)
-	l := startLoop(t)
+	l := onloop.Start(t, 0, loop.Config{PanicEnds: true})
 	far, s, w := open(t, l, end.Server, testkit.TCPOptions{FarReadBuffer: 4 << 10, NearBuffers: 16 << 10})
 	block := bytes.Repeat([]byte("0123456789abcdef"), 4<<10)
 	taken := 0
-	do(t, l, func() {
+	onloop.Do(t, l, func() {
 		for {
 			n, err := s.Write([][]byte{block[:100], block[100:]})
 			if err != nil {
@@ -242,8 +201,8 @@ func TestWrite(t *testing.T) {
 	if _, err := io.CopyN(io.Discard, far, int64(taken)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, l, "room is told", func() bool { return w.writable > 0 })
-	do(t, l, func() {
+	onloop.Eventually(t, l, "room is told", func() bool { return w.writable > 0 })
+	onloop.Do(t, l, func() {
 		if n, err := s.Write([][]byte{[]byte("more")}); n != 4 || err != nil {
 			t.Errorf("wrote %d, %v; want all", n, err)
 		}
@@ -285,15 +244,15 @@ func TestEnded(t *testing.T) {
 				}
 			}},
 		} {
-			l := startLoop(t)
+			l := onloop.Start(t, 0, loop.Config{PanicEnds: true})
 			far, s, w := open(t, l, side.side, testkit.TCPOptions{})
-			do(t, l, func() {
+			onloop.Do(t, l, func() {
 				testkit.ResetTCP(t, far)
 				tt.find(t, l, s)
 			})
-			eventually(t, l, "the end is told", func() bool { return len(w.ended) > 0 })
-			do(t, l, func() {}) // one more turn
-			do(t, l, func() {
+			onloop.Eventually(t, l, "the end is told", func() bool { return len(w.ended) > 0 })
+			onloop.Do(t, l, func() {}) // one more turn
+			onloop.Do(t, l, func() {
 				if len(w.ended) != 1 || w.ended[0] != side.reset || w.err != sys.ECONNRESET || s.FD().Valid() {
 					t.Errorf("%s: told %v, %v, still open: %v; want %v once", tt.name, w.ended, w.err, s.FD().Valid(), side.reset)
 				}
@@ -307,7 +266,7 @@ func TestEnded(t *testing.T) {
 func TestConnecting(t *testing.T) {
 	testkit.NoLeaks(t)
 	for _, up := range []bool{true, false} {
-		l := startLoop(t)
+		l := onloop.Start(t, 0, loop.Config{PanicEnds: true})
 		ln := testkit.ListenTCP(t, testkit.TCPOptions{})
 		to := ln.Addr().(*net.TCPAddr).AddrPort()
 		if !up {
@@ -315,7 +274,7 @@ func TestConnecting(t *testing.T) {
 		}
 		s := new(end.Socket)
 		w := &witness{s: s}
-		do(t, l, func() {
+		onloop.Do(t, l, func() {
 			if err := sys.Socket(s.FD(), sys.IPv4); err != nil {
 				t.Error(err)
 			}
@@ -329,8 +288,8 @@ func TestConnecting(t *testing.T) {
 				t.Error("there is room before the connection is up")
 			}
 		})
-		eventually(t, l, "the connect ends", func() bool { return w.writable > 0 || len(w.ended) > 0 })
-		do(t, l, func() {
+		onloop.Eventually(t, l, "the connect ends", func() bool { return w.writable > 0 || len(w.ended) > 0 })
+		onloop.Do(t, l, func() {
 			if up != (w.writable == 1) || up == (len(w.ended) == 1) || !up && w.err != sys.ECONNREFUSED {
 				t.Errorf("up: %v; writable %d, ended %v, %v", up, w.writable, w.ended, w.err)
 			}
@@ -343,14 +302,14 @@ func TestConnecting(t *testing.T) {
 // A socket that was closed can be used again, one that is in use can't.
 func TestClear(t *testing.T) {
 	testkit.NoLeaks(t)
-	l := startLoop(t)
+	l := onloop.Start(t, 0, loop.Config{PanicEnds: true})
 	_, s, _ := open(t, l, end.Client, testkit.TCPOptions{})
 	panicked := func() (v any) {
 		defer func() { v = recover() }()
 		s.Clear()
 		return nil
 	}
-	do(t, l, func() {
+	onloop.Do(t, l, func() {
 		if panicked() == nil {
 			t.Error("a socket in use was cleared")
 		}
@@ -362,7 +321,7 @@ func TestClear(t *testing.T) {
 	})
 	far, near := testkit.TCPPair(t, testkit.TCPOptions{}) // its number is perhaps the old one
 	near.MoveTo(s.FD())
-	do(t, l, func() {
+	onloop.Do(t, l, func() {
 		if err := s.Register(l, end.Server, &witness{s: s}, true); err != nil {
 			t.Error(err)
 			return
@@ -373,15 +332,15 @@ func TestClear(t *testing.T) {
 	if got, err := io.ReadAll(far); len(got) != 10 || err != nil {
 		t.Errorf("far read %d bytes, %v", len(got), err)
 	}
-	do(t, l, func() { s.Close() })
+	onloop.Do(t, l, func() { s.Close() })
 }
 
 // A socket that can't be registered stays its owner's.
 func TestRegisterFails(t *testing.T) {
 	testkit.NoLeaks(t)
-	l := startLoop(t)
+	l := onloop.Start(t, 0, loop.Config{PanicEnds: true})
 	s := new(end.Socket)
-	do(t, l, func() {
+	onloop.Do(t, l, func() {
 		if err := s.Register(l, end.Client, &witness{s: s}, true); err != sys.EBADF {
 			t.Errorf("no descriptor: %v; want EBADF", err)
 		}

@@ -15,40 +15,8 @@ import (
 	"github.com/sluice-mesh/sluice/dataplane/metric"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
 	"github.com/sluice-mesh/sluice/internal/testkit"
+	"github.com/sluice-mesh/sluice/internal/testkit/onloop"
 )
-
-// heap is where blocks of tests live: the race detector sees nothing elsewhere.
-func heap(size int) ([]byte, error) { return make([]byte, size), nil }
-
-// startLoop runs a loop until the test ends.
-func startLoop(t testing.TB, cfg loop.Config) *loop.Loop {
-	t.Helper()
-	cfg.Memory = heap
-	l, err := loop.New(0, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- l.Run() }()
-	t.Cleanup(func() {
-		l.Stop()
-		if err := testkit.Receive(t, testkit.Wait, "the loop ends", ended); err != nil {
-			t.Error(err)
-		}
-	})
-	return l
-}
-
-// do runs fn on the loop.
-func do(t testing.TB, l *loop.Loop, fn func()) {
-	t.Helper()
-	testkit.Within(t, testkit.Wait, "a call on the loop", func() error {
-		if !l.Do(fn) {
-			return errors.New("the loop has ended")
-		}
-		return nil
-	})
-}
 
 // A guest is a connection as an acceptor got it.
 type guest struct {
@@ -78,7 +46,7 @@ func (d *door) Accepted(path flow.Path, fd *sys.FD, tuple flow.Tuple) {
 // open makes and serves a listener in the pod.
 func open(t testing.TB, l *loop.Loop, pod *lab.Space, opts listener.Options, to listener.Acceptor) (n *listener.Listener) {
 	t.Helper()
-	do(t, l, func() {
+	onloop.Do(t, l, func() {
 		if err := l.Enter(pod.Handle().FD(), func() (err error) {
 			n, err = listener.Open(l, opts, to)
 			return err
@@ -93,7 +61,7 @@ func open(t testing.TB, l *loop.Loop, pod *lab.Space, opts listener.Options, to 
 	if n == nil {
 		t.FailNow()
 	}
-	t.Cleanup(func() { do(t, l, n.Close) })
+	t.Cleanup(func() { onloop.Do(t, l, n.Close) })
 	return n
 }
 
@@ -118,7 +86,7 @@ func TestLabAccept(t *testing.T) {
 	topology := lab.Simple(1, 2, 0)
 	topology.Nodes[0].Pods[1].NoIPv6 = true
 	pods := lab.New(t, topology).Nodes[0].Pods
-	l := startLoop(t, loop.Config{PanicEnds: true})
+	l := onloop.Start(t, 0, loop.Config{PanicEnds: true})
 	for _, tt := range []struct {
 		name string
 		pod  *lab.Space
@@ -142,8 +110,8 @@ func TestLabAccept(t *testing.T) {
 					t.Errorf("accepted %+v; want %+v", got, want)
 				}
 			}
-			do(t, l, n.Close)
-			do(t, l, n.Close) // does nothing
+			onloop.Do(t, l, n.Close)
+			onloop.Do(t, l, n.Close) // does nothing
 			if c, err := tt.pod.Dial(t.Context(), netip.AddrPortFrom(tt.dsts[0], 15006), lab.Socket{}); err == nil {
 				c.Close()
 				t.Error("the closed listener accepted")
@@ -160,7 +128,7 @@ func TestLabOriginalDestination(t *testing.T) {
 	pod := l.Nodes[0].Pods[0].Space
 	lab.Output(t, pod, "nft", `add table inet test; add chain inet test out { type nat hook output priority -100; };
 		add rule inet test out tcp dport 80 redirect to :15001; add rule inet test out tcp dport 15008 redirect to :15001`)
-	lp := startLoop(t, loop.Config{PanicEnds: true})
+	lp := onloop.Start(t, 0, loop.Config{PanicEnds: true})
 	for _, onlyIPv4 := range []bool{false, true} {
 		d := &door{guests: make(chan guest, 10)}
 		n := open(t, lp, pod, listener.Options{Path: flow.Outbound, Port: 15001, IPv4Only: onlyIPv4}, d)
@@ -179,7 +147,7 @@ func TestLabOriginalDestination(t *testing.T) {
 		if got := testkit.Receive(t, testkit.Wait, "a guest", d.guests); got.tuple.Dst != straight {
 			t.Errorf("a straight dial seems to go to %v; want %v", got.tuple.Dst, straight)
 		}
-		do(t, lp, n.Close)
+		onloop.Do(t, lp, n.Close)
 	}
 }
 
@@ -187,12 +155,12 @@ func TestLabOriginalDestination(t *testing.T) {
 func TestLabCloseServesTheQueue(t *testing.T) {
 	testkit.NoLeaks(t)
 	pod := lab.New(t, lab.Simple(1, 1, 0)).Nodes[0].Pods[0].Space
-	l := startLoop(t, loop.Config{PanicEnds: true})
+	l := onloop.Start(t, 0, loop.Config{PanicEnds: true})
 	const clients = 200
 	d := &door{guests: make(chan guest, clients)}
 	n := open(t, l, pod, listener.Options{Port: 15001}, d)
 	conns := make([]*net.TCPConn, clients)
-	do(t, l, func() { // nothing is accepted in the meantime
+	onloop.Do(t, l, func() { // nothing is accepted in the meantime
 		for i := range conns {
 			c, err := pod.Dial(t.Context(), pod.At4(15001), lab.Socket{})
 			if err != nil {
@@ -219,7 +187,7 @@ func TestLabCloseServesTheQueue(t *testing.T) {
 func TestLabOutOfDescriptors(t *testing.T) {
 	testkit.NoLeaks(t)
 	pod := lab.New(t, lab.Simple(1, 1, 0)).Nodes[0].Pods[0].Space
-	l := startLoop(t, loop.Config{PanicEnds: true})
+	l := onloop.Start(t, 0, loop.Config{PanicEnds: true})
 	d := &door{guests: make(chan guest, 1)}
 	open(t, l, pod, listener.Options{Port: 15001}, d)
 	var client sys.FD
@@ -258,7 +226,7 @@ func TestLabOutOfDescriptors(t *testing.T) {
 	}
 	var turns uint64
 	testkit.Eventually(t, testkit.Wait, "the listener has found out", func() (ok bool) {
-		do(t, l, func() { ok = l.Metrics.Count(metric.AcceptErrors) >= 2; turns = l.Metrics.Count(metric.Turns) })
+		onloop.Do(t, l, func() { ok = l.Metrics.Count(metric.AcceptErrors) >= 2; turns = l.Metrics.Count(metric.Turns) })
 		return ok
 	})
 	if turns > 1000 {
@@ -272,7 +240,7 @@ func TestLabOutOfDescriptors(t *testing.T) {
 func TestLabAcceptorPanics(t *testing.T) {
 	testkit.NoLeaks(t)
 	pod := lab.New(t, lab.Simple(1, 1, 0)).Nodes[0].Pods[0].Space
-	l := startLoop(t, loop.Config{})
+	l := onloop.Start(t, 0, loop.Config{})
 	d := &door{guests: make(chan guest, 1), panics: true}
 	open(t, l, pod, listener.Options{Port: 15001}, d)
 	c, err := pod.Dial(t.Context(), pod.At4(15001), lab.Socket{})
@@ -291,7 +259,7 @@ func TestLabAcceptorPanics(t *testing.T) {
 func TestLabOpenFails(t *testing.T) {
 	testkit.NoLeaks(t)
 	pod := lab.New(t, lab.Simple(1, 1, 0)).Nodes[0].Pods[0].Space
-	l := startLoop(t, loop.Config{PanicEnds: true})
+	l := onloop.Start(t, 0, loop.Config{PanicEnds: true})
 	taken, err := pod.Listen(netip.MustParseAddrPort("[::]:15001"), lab.Socket{})
 	if err != nil {
 		t.Fatal(err)
@@ -305,7 +273,7 @@ func TestLabOpenFails(t *testing.T) {
 		{listener.Options{Port: 15001}, sys.EADDRINUSE, "listen on port 15001: bind: "},
 		{listener.Options{Port: 15002, Congestion: "none-such"}, sys.ENOENT, "listen on port 15002: congestion control none-such: "},
 	} {
-		do(t, l, func() {
+		onloop.Do(t, l, func() {
 			err := l.Enter(pod.Handle().FD(), func() error {
 				_, err := listener.Open(l, tt.opts, nil)
 				return err

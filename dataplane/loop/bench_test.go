@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-mesh/sluice/bench/measure"
 	"github.com/sluice-mesh/sluice/dataplane/loop"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
+	"github.com/sluice-mesh/sluice/internal/testkit/onloop"
 )
 
 // repeat measures op: its time, its allocations, and the system calls of the
@@ -14,7 +15,7 @@ import (
 func repeat(b *testing.B, l *loop.Loop, op func()) {
 	b.Helper()
 	tid := 0
-	do(b, l, func() { tid = sys.Gettid() })
+	onloop.Do(b, l, func() { tid = sys.Gettid() })
 	b.ReportAllocs()
 	for b.Loop() {
 		op()
@@ -24,7 +25,7 @@ func repeat(b *testing.B, l *loop.Loop, op func()) {
 
 // BenchmarkWake is a posted call there and its answer back.
 func BenchmarkWake(b *testing.B) {
-	l := start(b, loop.Config{})
+	l := onloop.Start(b, 7, loop.Config{})
 	r := &rung{make(chan struct{})}
 	repeat(b, l, func() {
 		l.Post(r)
@@ -34,10 +35,10 @@ func BenchmarkWake(b *testing.B) {
 
 // BenchmarkEvent is an edge of a descriptor and its answer back.
 func BenchmarkEvent(b *testing.B) {
-	l := start(b, loop.Config{})
+	l := onloop.Start(b, 7, loop.Config{})
 	r := &rung{make(chan struct{})}
 	f := bell(b)
-	do(b, l, func() { add(b, l, f, r) })
+	onloop.Do(b, l, func() { add(b, l, f, r) })
 	repeat(b, l, func() {
 		sys.Signal(f)
 		<-r.done
@@ -46,10 +47,10 @@ func BenchmarkEvent(b *testing.B) {
 
 // BenchmarkAddRemove is one registration, with what the kernel does for it.
 func BenchmarkAddRemove(b *testing.B) {
-	l := start(b, loop.Config{})
+	l := onloop.Start(b, 7, loop.Config{})
 	f := bell(b)
 	b.ReportAllocs()
-	do(b, l, func() {
+	onloop.Do(b, l, func() {
 		op := func() {
 			tok, err := l.Add(f, sys.Stream, source(nil))
 			if err == nil {
@@ -68,11 +69,11 @@ func BenchmarkAddRemove(b *testing.B) {
 
 // BenchmarkTimers moves one of many timers, as each flow's limit does.
 func BenchmarkTimers(b *testing.B) {
-	l := start(b, loop.Config{})
+	l := onloop.Start(b, 7, loop.Config{})
 	timers := make([]loop.Timer, 10_000)
 	never := fired(func() {})
 	b.ReportAllocs()
-	do(b, l, func() {
+	onloop.Do(b, l, func() {
 		for i := range timers {
 			l.Arm(&timers[i], time.Minute+time.Duration(i)*time.Millisecond, never)
 		}

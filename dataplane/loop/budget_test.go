@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-mesh/sluice/dataplane/loop"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
+	"github.com/sluice-mesh/sluice/internal/testkit/onloop"
 )
 
 // rung counts the rings of an eventfd that stays registered.
@@ -30,10 +31,10 @@ func (a *again) Call() {
 
 // Nothing that happens in a turn allocates.
 func TestTurnBudget(t *testing.T) {
-	l := start(t, loop.Config{})
+	l := onloop.Start(t, 7, loop.Config{})
 	r := &rung{make(chan struct{})}
 	f := bell(t)
-	do(t, l, func() { add(t, l, f, r) })
+	onloop.Do(t, l, func() { add(t, l, f, r) })
 	a := &again{l: l, r: r}
 	for _, tt := range []struct {
 		name string

@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"github.com/sluice-mesh/sluice/dataplane/loop"
+	"github.com/sluice-mesh/sluice/internal/testkit/onloop"
 )
 
 func TestCheckedOffTheThread(t *testing.T) {
-	l := start(t, loop.Config{PanicEnds: true})
-	do(t, l, func() {})
+	l := onloop.Start(t, 7, loop.Config{PanicEnds: true})
+	onloop.Do(t, l, func() {})
 	var timer loop.Timer
 	for name, fn := range map[string]func(){
 		"Flush":  func() { l.Flush(runner(func() {})) },

@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-mesh/sluice/dataplane/metric"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
 	"github.com/sluice-mesh/sluice/internal/testkit"
+	"github.com/sluice-mesh/sluice/internal/testkit/onloop"
 )
 
 // victim is served at every place of a turn, says so, and panics if it is bad.
@@ -64,19 +65,19 @@ func TestPanicEndsItsFlowOnly(t *testing.T) {
 	} {
 		t.Run(place.name, func(t *testing.T) {
 			var log logged
-			l := start(t, loop.Config{Log: &log})
+			l := onloop.Start(t, 7, loop.Config{Log: &log})
 			var told []string
-			do(t, l, func() {
+			onloop.Do(t, l, func() {
 				for _, v := range []*victim{{name: "a"}, {name: "b", bad: true}, {name: "c"}, {name: "d", bad: true}, {name: "e"}} {
 					v.told = &told
 					place.queue(t, l, v)
 				}
 			})
 			testkit.Eventually(t, testkit.Wait, "all five are served", func() (all bool) {
-				do(t, l, func() { all = len(told) >= 5 })
+				onloop.Do(t, l, func() { all = len(told) >= 5 })
 				return all
 			})
-			do(t, l, func() {
+			onloop.Do(t, l, func() {
 				slices.Sort(told)
 				want := []string{"a", "b ended: b is bad", "c", "d ended: d is bad", "e"}
 				if !slices.Equal(told, want) {
@@ -107,7 +108,7 @@ func TestPanicThatEndsTheLoop(t *testing.T) {
 		{"in tests", loop.Config{PanicEnds: true}, &victim{name: "v", bad: true}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.cfg.Memory = heap
+			tt.cfg.Memory = onloop.Heap
 			l, err := loop.New(0, tt.cfg)
 			if err != nil {
 				t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-mesh/sluice/dataplane/netns"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
 	"github.com/sluice-mesh/sluice/internal/testkit"
+	"github.com/sluice-mesh/sluice/internal/testkit/onloop"
 )
 
 // visitor enters a pod and panics there.
@@ -37,7 +38,7 @@ func TestLabEnter(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pod.Close()
-	l := start(t, loop.Config{})
+	l := onloop.Start(t, 7, loop.Config{})
 	where := func() sys.NamespaceID {
 		h, err := netns.Current()
 		if err != nil {
@@ -49,7 +50,7 @@ func TestLabEnter(t *testing.T) {
 	}
 	home := where()
 	refused := errors.New("refused")
-	do(t, l, func() {
+	onloop.Do(t, l, func() {
 		var inside sys.NamespaceID
 		if err := l.Enter(pod.FD(), func() error { inside = where(); return refused }); err != refused || inside != pod.ID() {
 			t.Errorf("ran in %v with %v; want %v with the function's error", inside, err, pod.ID())
@@ -62,7 +63,7 @@ func TestLabEnter(t *testing.T) {
 		}
 	})
 	l.Post(&visitor{l, pod.FD()})
-	do(t, l, func() {
+	onloop.Do(t, l, func() {
 		if at := where(); at != home {
 			t.Errorf("after a fault in a pod the loop is in %v; want %v", at, home)
 		}

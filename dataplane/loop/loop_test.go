@@ -13,45 +13,13 @@ import (
 	"github.com/sluice-mesh/sluice/dataplane/metric"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
 	"github.com/sluice-mesh/sluice/internal/testkit"
+	"github.com/sluice-mesh/sluice/internal/testkit/onloop"
 )
-
-// heap is where blocks of tests live: the race detector sees nothing elsewhere.
-func heap(size int) ([]byte, error) { return make([]byte, size), nil }
-
-// start runs a loop until the test ends.
-func start(t testing.TB, cfg loop.Config) *loop.Loop {
-	t.Helper()
-	cfg.Memory = heap
-	l, err := loop.New(7, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- l.Run() }()
-	t.Cleanup(func() {
-		l.Stop()
-		if err := testkit.Receive(t, testkit.Wait, "the loop ends", ended); err != nil {
-			t.Error(err)
-		}
-	})
-	return l
-}
-
-// do runs fn on the loop.
-func do(t testing.TB, l *loop.Loop, fn func()) {
-	t.Helper()
-	testkit.Within(t, testkit.Wait, "a call on the loop", func() error {
-		if !l.Do(fn) {
-			return errors.New("the loop has ended")
-		}
-		return nil
-	})
-}
 
 // counter reads a counter of the loop.
 func counter(t testing.TB, l *loop.Loop, c metric.Counter) (n uint64) {
 	t.Helper()
-	do(t, l, func() { n = l.Metrics.Count(c) })
+	onloop.Do(t, l, func() { n = l.Metrics.Count(c) })
 	return n
 }
 
@@ -89,7 +57,7 @@ func add(t testing.TB, l *loop.Loop, f *sys.FD, src loop.Source) loop.Token {
 // not even a new registration with the same descriptor number and slot.
 func TestStaleEvent(t *testing.T) {
 	testkit.NoLeaks(t)
-	l := start(t, loop.Config{PanicEnds: true})
+	l := onloop.Start(t, 7, loop.Config{PanicEnds: true})
 	var (
 		bells   = [2]*sys.FD{bell(t), bell(t)}
 		toks    [2]loop.Token
@@ -99,7 +67,7 @@ func TestStaleEvent(t *testing.T) {
 		done    = make(chan struct{})
 	)
 	defer fresh.Close()
-	do(t, l, func() {
+	onloop.Do(t, l, func() {
 		for i := range bells {
 			other := 1 - i
 			toks[i] = add(t, l, bells[i], source(func(sys.Bits) {
@@ -139,10 +107,10 @@ func closed(ch <-chan struct{}) <-chan bool {
 
 func TestTokens(t *testing.T) {
 	testkit.NoLeaks(t)
-	l := start(t, loop.Config{PanicEnds: true})
+	l := onloop.Start(t, 7, loop.Config{PanicEnds: true})
 	f := bell(t)
 	nothing := source(func(sys.Bits) {})
-	do(t, l, func() {
+	onloop.Do(t, l, func() {
 		tok := add(t, l, f, nothing)
 		if _, err := l.Add(f, sys.Readable, nothing); err != sys.EEXIST {
 			t.Errorf("added twice: %v; want EEXIST", err)
@@ -178,14 +146,14 @@ func panics(fn func()) (text string) {
 // A turn has a fixed order, and what is queued again waits for the next one.
 func TestTurnOrder(t *testing.T) {
 	testkit.NoLeaks(t)
-	l := start(t, loop.Config{PanicEnds: true})
+	l := onloop.Start(t, 7, loop.Config{PanicEnds: true})
 	var (
 		got  []string
 		done = make(chan struct{})
 		f    = bell(t)
 	)
 	say := func(what string) { got = append(got, what) }
-	do(t, l, func() {
+	onloop.Do(t, l, func() {
 		add(t, l, f, source(func(sys.Bits) { say("ready") }))
 		rounds := 0
 		var again runner
@@ -206,7 +174,7 @@ func TestTurnOrder(t *testing.T) {
 	})
 	testkit.Receive(t, testkit.Wait, "the third turn", closed(done))
 	var all []string
-	do(t, l, func() { all = slices.Clone(got) })
+	onloop.Do(t, l, func() { all = slices.Clone(got) })
 	want := []string{"call", "flush", "ready", "again", "second", "posted", "again", "again"}
 	if !slices.Equal(all, want) {
 		t.Errorf("order %v; want %v", all, want)
@@ -220,7 +188,7 @@ func (f fired) Fire() { f() }
 
 func TestTimersOfLoop(t *testing.T) {
 	testkit.NoLeaks(t)
-	l := start(t, loop.Config{PanicEnds: true})
+	l := onloop.Start(t, 7, loop.Config{PanicEnds: true})
 	type firing struct {
 		n  int
 		at time.Duration // by the loop's clock, since it was armed
@@ -228,7 +196,7 @@ func TestTimersOfLoop(t *testing.T) {
 	got := make(chan firing, 10)
 	delays := []time.Duration{30 * time.Millisecond, 0, 5 * time.Millisecond, time.Hour, 12 * time.Millisecond}
 	timers := make([]loop.Timer, len(delays))
-	do(t, l, func() {
+	onloop.Do(t, l, func() {
 		for i, d := range delays {
 			armed := l.Now()
 			l.Arm(&timers[i], d, fired(func() { got <- firing{i, l.Now() - armed} }))
@@ -248,7 +216,7 @@ func TestTimersOfLoop(t *testing.T) {
 			t.Errorf("timer %d fired after %v; want timer %d, not before %v", f.n, f.at, want, delays[f.n])
 		}
 	}
-	do(t, l, func() {
+	onloop.Do(t, l, func() {
 		if len(got) != 0 || !timers[3].Armed() {
 			t.Errorf("%d more fired; an hour is armed: %v", len(got), timers[3].Armed())
 		}
@@ -257,9 +225,9 @@ func TestTimersOfLoop(t *testing.T) {
 }
 
 func TestLocal(t *testing.T) {
-	l := start(t, loop.Config{PanicEnds: true})
+	l := onloop.Start(t, 7, loop.Config{PanicEnds: true})
 	type key struct{}
-	do(t, l, func() {
+	onloop.Do(t, l, func() {
 		made := 0
 		make := func(of *loop.Loop) any { made++; return of }
 		first, second := l.Local(key{}, make), l.Local(key{}, make)
@@ -271,13 +239,13 @@ func TestLocal(t *testing.T) {
 
 func TestSnapshot(t *testing.T) {
 	testkit.NoLeaks(t)
-	a, b := start(t, loop.Config{PanicEnds: true}), start(t, loop.Config{PanicEnds: true})
-	do(t, a, func() { a.Metrics.Add(metric.UpBytes, 5) })
+	a, b := onloop.Start(t, 7, loop.Config{PanicEnds: true}), onloop.Start(t, 7, loop.Config{PanicEnds: true})
+	onloop.Do(t, a, func() { a.Metrics.Add(metric.UpBytes, 5) })
 	sets, err := loop.Snapshot([]*loop.Loop{a, b}, testkit.Wait)
 	if err != nil || sets[0].Count(metric.UpBytes) != 5 || sets[1] == nil || sets[1].Count(metric.UpBytes) != 0 {
 		t.Errorf("snapshot %v, %v", sets, err)
 	}
-	do(t, a, func() { a.Metrics.Add(metric.UpBytes, 1) })
+	onloop.Do(t, a, func() { a.Metrics.Add(metric.UpBytes, 1) })
 	if sets[0].Count(metric.UpBytes) != 5 {
 		t.Error("a snapshot changes with the loop")
 	}
@@ -291,7 +259,7 @@ func TestSnapshot(t *testing.T) {
 		t.Errorf("snapshot with a busy loop: %v, %v; want an error that counts it", sets, err)
 	}
 	gate.Done()
-	do(t, b, func() {})
+	onloop.Do(t, b, func() {})
 	if sets[1] != nil {
 		t.Error("an answer came after the deadline and was used")
 	}

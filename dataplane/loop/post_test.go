@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-mesh/sluice/dataplane/loop"
 	"github.com/sluice-mesh/sluice/dataplane/metric"
 	"github.com/sluice-mesh/sluice/internal/testkit"
+	"github.com/sluice-mesh/sluice/internal/testkit/onloop"
 )
 
 // spin keeps the goroutine busy: the loop falls asleep at some moment of it.
@@ -23,7 +24,7 @@ func spin(d time.Duration) {
 // No call is lost, however close to falling asleep the loop is when it is posted.
 func TestPostWhileFallingAsleep(t *testing.T) {
 	testkit.NoLeaks(t)
-	l := start(t, loop.Config{PanicEnds: true})
+	l := onloop.Start(t, 7, loop.Config{PanicEnds: true})
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -46,7 +47,7 @@ func TestPostWhileFallingAsleep(t *testing.T) {
 // Calls from one goroutine keep their order, and those from many all come.
 func TestPostFromMany(t *testing.T) {
 	testkit.NoLeaks(t)
-	l := start(t, loop.Config{PanicEnds: true})
+	l := onloop.Start(t, 7, loop.Config{PanicEnds: true})
 	const users, each = 8, 500
 	var wg sync.WaitGroup
 	last := make([]int, users) // touched on the loop only: the race detector checks
@@ -66,7 +67,7 @@ func TestPostFromMany(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	do(t, l, func() {
+	onloop.Do(t, l, func() {
 		for u, n := range last {
 			if n != each {
 				t.Errorf("user %d: %d calls came; want %d", u, n, each)
@@ -80,7 +81,7 @@ func TestPostFromMany(t *testing.T) {
 func TestStopWithPostedCalls(t *testing.T) {
 	testkit.NoLeaks(t)
 	for range testkit.Scaled(50, 2000) {
-		l, err := loop.New(0, loop.Config{Memory: heap, PanicEnds: true})
+		l, err := loop.New(0, loop.Config{Memory: onloop.Heap, PanicEnds: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +117,7 @@ func TestStopWithPostedCalls(t *testing.T) {
 // A loop that never ran gives back what it owns when its one turn is stopped.
 func TestStopBeforeRun(t *testing.T) {
 	testkit.NoLeaks(t)
-	l, err := loop.New(0, loop.Config{Memory: heap})
+	l, err := loop.New(0, loop.Config{Memory: onloop.Heap})
 	if err != nil {
 		t.Fatal(err)
 	}

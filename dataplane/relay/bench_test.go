@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-mesh/sluice/dataplane/splice"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
 	"github.com/sluice-mesh/sluice/internal/testkit"
+	"github.com/sluice-mesh/sluice/internal/testkit/onloop"
 )
 
 var roomy = testkit.TCPOptions{FarReadBuffer: 4 << 20, NearBuffers: 4 << 20}
@@ -18,13 +19,13 @@ var roomy = testkit.TCPOptions{FarReadBuffer: 4 << 20, NearBuffers: 4 << 20}
 // thread is the one that l runs on.
 func thread(t testing.TB, l *loop.Loop) (tid int) {
 	t.Helper()
-	do(t, l, func() { tid = sys.Gettid() })
+	onloop.Do(t, l, func() { tid = sys.Gettid() })
 	return tid
 }
 
 // bench repeats an exchange of n bytes there and back.
 func bench(b *testing.B, cfg relay.Config, n int) {
-	l := startLoop(b, splice.Config{})
+	l := onloop.Start(b, 0, loop.Config{Pipes: splice.Config{}, PanicEnds: true})
 	f := join(b, l, cfg, roomy)
 	exchange := echoer(b, f, n)
 	exchange()
@@ -46,12 +47,12 @@ func BenchmarkSplice(b *testing.B) { bench(b, relay.Config{}, 2<<20) }
 // BenchmarkPromotion is what a direction pays to become spliced and to stop: five
 // full blocks at once, then three small messages. The writes of the bulk are the loop's as well.
 func BenchmarkPromotion(b *testing.B) {
-	l := startLoop(b, splice.Config{})
+	l := onloop.Start(b, 0, loop.Config{Pipes: splice.Config{}, PanicEnds: true})
 	f := join(b, l, relay.Config{}, roomy)
 	bulk, small := make([]byte, 5*buf.BlockBytes), make([]byte, 100)
 	got := make([]byte, len(bulk))
 	move := func(p []byte) {
-		do(b, l, func() {
+		onloop.Do(b, l, func() {
 			if _, err := f.client.Write(p); err != nil {
 				b.Error(err)
 			}

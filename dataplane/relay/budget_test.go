@@ -5,10 +5,12 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/sluice-mesh/sluice/dataplane/loop"
 	"github.com/sluice-mesh/sluice/dataplane/metric"
 	"github.com/sluice-mesh/sluice/dataplane/relay"
 	"github.com/sluice-mesh/sluice/dataplane/splice"
 	"github.com/sluice-mesh/sluice/internal/testkit"
+	"github.com/sluice-mesh/sluice/internal/testkit/onloop"
 )
 
 // Budgets of what a flow has here; BENCHMARKS.md says what raising one bought.
@@ -50,7 +52,7 @@ func TestPumpBudget(t *testing.T) {
 		{"held", 300 << 10, relay.Config{NoSplice: true}, testkit.TCPOptions{FarReadBuffer: 512 << 10, NearBuffers: 32 << 10}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			l := startLoop(t, splice.Config{})
+			l := onloop.Start(t, 0, loop.Config{Pipes: splice.Config{}, PanicEnds: true})
 			f := join(t, l, tt.cfg, tt.opts)
 			exchange := echoer(t, f, tt.bytes)
 			exchange()

@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"github.com/sluice-mesh/sluice/dataplane/flow"
+	"github.com/sluice-mesh/sluice/dataplane/loop"
 	"github.com/sluice-mesh/sluice/dataplane/metric"
 	"github.com/sluice-mesh/sluice/dataplane/relay"
 	"github.com/sluice-mesh/sluice/dataplane/splice"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
 	"github.com/sluice-mesh/sluice/internal/testkit"
+	"github.com/sluice-mesh/sluice/internal/testkit/onloop"
 )
 
 // expect reads exactly n bytes of the pattern that send writes.
@@ -117,7 +119,7 @@ func TestHalfClose(t *testing.T) {
 		{"server first, bulk back, copied", false, 1 << 20, 4 << 20, relay.Config{NoSplice: true}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			l := startLoop(t, splice.Config{})
+			l := onloop.Start(t, 0, loop.Config{Pipes: splice.Config{}, PanicEnds: true})
 			f := join(t, l, tt.cfg, testkit.TCPOptions{})
 			first, second := f.sides(tt.clientFirst)
 			go func() {
@@ -150,7 +152,7 @@ func TestHalfClose(t *testing.T) {
 // Both sides close at the same moment.
 func TestBothClose(t *testing.T) {
 	testkit.NoLeaks(t)
-	l := startLoop(t, splice.Config{})
+	l := onloop.Start(t, 0, loop.Config{Pipes: splice.Config{}, PanicEnds: true})
 	f := join(t, l, relay.Config{}, testkit.TCPOptions{})
 	send(t, f.client, 10)
 	send(t, f.server, 20)
@@ -169,18 +171,18 @@ func TestBothClose(t *testing.T) {
 // event.
 func TestJoinLate(t *testing.T) {
 	testkit.NoLeaks(t)
-	l := startLoop(t, splice.Config{})
+	l := onloop.Start(t, 0, loop.Config{Pipes: splice.Config{}, PanicEnds: true})
 	f := prepare(t, l, testkit.TCPOptions{})
 	send(t, f.client, 1000)
 	shut(t, f.client)
 	send(t, f.server, 2000)
 	for i := range f.ends {
 		testkit.Eventually(t, testkit.Wait, "the loop has seen it", func() (ok bool) {
-			do(t, l, func() { ok = f.ends[i].Readable() })
+			onloop.Do(t, l, func() { ok = f.ends[i].Readable() })
 			return ok
 		})
 	}
-	do(t, l, func() { f.pair.Join(l, &relay.Config{}, &f.ends[0], &f.ends[1], f) })
+	onloop.Do(t, l, func() { f.pair.Join(l, &relay.Config{}, &f.ends[0], &f.ends[1], f) })
 	expect(t, f.server, 1000)
 	expectEOF(t, f.server)
 	expect(t, f.client, 2000)
@@ -245,7 +247,7 @@ func TestReset(t *testing.T) {
 					side = "client"
 				}
 				t.Run(engine.name+", "+side+" "+tt.name, func(t *testing.T) {
-					l := startLoop(t, splice.Config{})
+					l := onloop.Start(t, 0, loop.Config{Pipes: splice.Config{}, PanicEnds: true})
 					f := join(t, l, engine.cfg, testkit.TCPOptions{FarReadBuffer: 64 << 10, NearBuffers: 64 << 10})
 					from, to := f.sides(byClient)
 					tt.before(t, f, from, to)
@@ -274,7 +276,7 @@ func stalled(t testing.TB, f *flowing) {
 	same := 0
 	testkit.Eventually(t, testkit.Wait, "the flow comes to a halt", func() bool {
 		var now flow.Counts
-		do(t, f.l, func() { now = f.pair.Counts() })
+		onloop.Do(t, f.l, func() { now = f.pair.Counts() })
 		if now != last || now == (flow.Counts{}) {
 			last, same = now, 0
 			return false
@@ -287,11 +289,11 @@ func stalled(t testing.TB, f *flowing) {
 // Abort cuts both sides.
 func TestAbort(t *testing.T) {
 	testkit.NoLeaks(t)
-	l := startLoop(t, splice.Config{})
+	l := onloop.Start(t, 0, loop.Config{Pipes: splice.Config{}, PanicEnds: true})
 	f := join(t, l, relay.Config{}, testkit.TCPOptions{})
 	send(t, f.client, 10)
 	expect(t, f.server, 10)
-	do(t, l, func() {
+	onloop.Do(t, l, func() {
 		f.pair.Abort(flow.ClosePodDrain)
 		f.pair.Abort(flow.CloseDrain) // nothing is left to cut
 	})
@@ -323,7 +325,7 @@ func TestLastWords(t *testing.T) {
 	} {
 		for _, byClient := range []bool{false, true} {
 			t.Run(tt.name, func(t *testing.T) {
-				l := startLoop(t, splice.Config{})
+				l := onloop.Start(t, 0, loop.Config{Pipes: splice.Config{}, PanicEnds: true})
 				f := join(t, l, tt.cfg, big)
 				from, to := f.sides(byClient)
 				last := func() {
@@ -331,7 +333,7 @@ func TestLastWords(t *testing.T) {
 					testkit.ResetTCP(t, from)
 				}
 				if tt.busy {
-					do(t, l, last)
+					onloop.Do(t, l, last)
 				} else {
 					last()
 				}
@@ -348,9 +350,9 @@ func TestLastWords(t *testing.T) {
 // is passed on all the same.
 func TestLastWordsFoundByWriting(t *testing.T) {
 	testkit.NoLeaks(t)
-	l := startLoop(t, splice.Config{})
+	l := onloop.Start(t, 0, loop.Config{Pipes: splice.Config{}, PanicEnds: true})
 	f := join(t, l, relay.Config{}, testkit.TCPOptions{})
-	do(t, l, func() {
+	onloop.Do(t, l, func() {
 		send(t, f.client, 10) // its event is first
 		send(t, f.server, 10_000)
 		testkit.ResetTCP(t, f.server)
@@ -371,9 +373,9 @@ func TestLastWordsFoundByWriting(t *testing.T) {
 // without us.
 func TestResetBehindFIN(t *testing.T) {
 	testkit.NoLeaks(t)
-	l := startLoop(t, splice.Config{})
+	l := onloop.Start(t, 0, loop.Config{Pipes: splice.Config{}, PanicEnds: true})
 	f := join(t, l, relay.Config{}, testkit.TCPOptions{})
-	do(t, l, func() {
+	onloop.Do(t, l, func() {
 		send(t, f.server, 10_000)
 		f.server.Close()
 		// The loop's own end meets a closed socket.
@@ -392,10 +394,10 @@ func TestResetBehindFIN(t *testing.T) {
 // A fault while an end is served resets both.
 func TestPanicked(t *testing.T) {
 	testkit.NoLeaks(t)
-	l := startLoop(t, splice.Config{})
+	l := onloop.Start(t, 0, loop.Config{Pipes: splice.Config{}, PanicEnds: true})
 	for i := range 3 {
 		f := join(t, l, relay.Config{}, testkit.TCPOptions{})
-		do(t, l, func() {
+		onloop.Do(t, l, func() {
 			if i == 2 {
 				f.pair.Panicked("a fault")
 			} else {

@@ -12,10 +12,12 @@ import (
 
 	"github.com/sluice-mesh/sluice/dataplane/buf"
 	"github.com/sluice-mesh/sluice/dataplane/flow"
+	"github.com/sluice-mesh/sluice/dataplane/loop"
 	"github.com/sluice-mesh/sluice/dataplane/metric"
 	"github.com/sluice-mesh/sluice/dataplane/relay"
 	"github.com/sluice-mesh/sluice/dataplane/splice"
 	"github.com/sluice-mesh/sluice/internal/testkit"
+	"github.com/sluice-mesh/sluice/internal/testkit/onloop"
 )
 
 // hashing writes seeded random bytes in pieces that fit nothing, and returns
@@ -86,7 +88,7 @@ func TestManyBytes(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			start := time.Now()
-			l := startLoop(t, tt.pipes)
+			l := onloop.Start(t, 0, loop.Config{Pipes: tt.pipes, PanicEnds: true})
 			f := join(t, l, tt.cfg, tt.opts)
 			var wg sync.WaitGroup
 			for i, way := range []struct{ from, to *net.TCPConn }{{f.client, f.server}, {f.server, f.client}} {
@@ -132,7 +134,7 @@ func TestManyBytes(t *testing.T) {
 func TestBackPressure(t *testing.T) {
 	testkit.NoLeaks(t)
 	for _, cfg := range []relay.Config{{}, {NoSplice: true}} {
-		l := startLoop(t, splice.Config{})
+		l := onloop.Start(t, 0, loop.Config{Pipes: splice.Config{}, PanicEnds: true})
 		f := join(t, l, cfg, testkit.TCPOptions{FarReadBuffer: 16 << 10, NearBuffers: 128 << 10})
 		watch := watchSinks(t, f)
 		go flood(f.client)
@@ -160,19 +162,19 @@ func TestBackPressure(t *testing.T) {
 // when its source is no bulk any more.
 func TestPromotion(t *testing.T) {
 	testkit.NoLeaks(t)
-	l := startLoop(t, splice.Config{})
+	l := onloop.Start(t, 0, loop.Config{Pipes: splice.Config{}, PanicEnds: true})
 	f := join(t, l, relay.Config{}, testkit.TCPOptions{FarReadBuffer: 4 << 20, NearBuffers: 4 << 20})
 	// move has the loop find n bytes at once.
 	move := func(n int) {
 		t.Helper()
-		do(t, l, func() { send(t, f.client, n) })
+		onloop.Do(t, l, func() { send(t, f.client, n) })
 		expect(t, f.server, n)
 	}
 	check := func(what string, promoted, demoted uint64, splicing bool) {
 		t.Helper()
 		m := figures(t, l)
 		var up, down bool
-		do(t, l, func() { up, down = f.pair.Splicing() })
+		onloop.Do(t, l, func() { up, down = f.pair.Splicing() })
 		if m.Count(metric.Promoted) != promoted || m.Count(metric.Demoted) != demoted || up != splicing || down {
 			t.Errorf("%s: promoted %d, demoted %d, splicing %v up and %v down; want %d, %d, %v, false",
 				what, m.Count(metric.Promoted), m.Count(metric.Demoted), up, down, promoted, demoted, splicing)
@@ -219,7 +221,7 @@ func TestPromotion(t *testing.T) {
 // are gone, and none of them is overtaken.
 func TestPromotionAfterHolding(t *testing.T) {
 	testkit.NoLeaks(t)
-	l := startLoop(t, splice.Config{})
+	l := onloop.Start(t, 0, loop.Config{Pipes: splice.Config{}, PanicEnds: true})
 	f := join(t, l, relay.Config{}, testkit.TCPOptions{FarReadBuffer: 8 << 10, NearBuffers: 160 << 10})
 	const total = 4 << 20
 	go func() {
@@ -238,7 +240,7 @@ func TestPromotionAfterHolding(t *testing.T) {
 // Two flows that want one pipe: both go on, whoever has it.
 func TestPipesExhausted(t *testing.T) {
 	testkit.NoLeaks(t)
-	l := startLoop(t, splice.Config{Pipes: 1})
+	l := onloop.Start(t, 0, loop.Config{Pipes: splice.Config{Pipes: 1}, PanicEnds: true})
 	opts := testkit.TCPOptions{FarReadBuffer: 16 << 10, NearBuffers: 512 << 10}
 	first := join(t, l, relay.Config{}, opts)
 	second := join(t, l, relay.Config{}, opts)

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-mesh/sluice/dataplane/splice"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
 	"github.com/sluice-mesh/sluice/internal/testkit"
+	"github.com/sluice-mesh/sluice/internal/testkit/onloop"
 )
 
 // A frozen is a flow as plain data.
@@ -23,7 +24,7 @@ type frozen struct {
 // freeze writes the flow down and drops it; nil when it has ended.
 func (f *flowing) freeze(t testing.TB) (z *frozen) {
 	t.Helper()
-	do(t, f.l, func() {
+	onloop.Do(t, f.l, func() {
 		if f.told.Load() == 0 {
 			z = new(frozen)
 			z.state, z.fds = f.pair.Freeze(nil, nil)
@@ -35,7 +36,7 @@ func (f *flowing) freeze(t testing.TB) (z *frozen) {
 // thaw goes on with z on l.
 func (f *flowing) thaw(t testing.TB, l *loop.Loop, cfg *relay.Config, z *frozen) {
 	t.Helper()
-	do(t, l, func() {
+	onloop.Do(t, l, func() {
 		f.life = &life{l: l}
 		fds, d := sys.NewFDs(z.fds), flow.NewDecoder(z.state)
 		defer fds.Close()
@@ -63,7 +64,7 @@ func TestFreezeThawUnderLoad(t *testing.T) {
 		cfg  relay.Config
 	}{{"splice", relay.Config{}}, {"copy", relay.Config{NoSplice: true}}} {
 		t.Run(tt.name, func(t *testing.T) {
-			loops := [2]*loop.Loop{startLoop(t, splice.Config{}), startLoop(t, splice.Config{})}
+			loops := [2]*loop.Loop{onloop.Start(t, 0, loop.Config{Pipes: splice.Config{}, PanicEnds: true}), onloop.Start(t, 0, loop.Config{Pipes: splice.Config{}, PanicEnds: true})}
 			f := join(t, loops[0], tt.cfg, testkit.TCPOptions{FarReadBuffer: 16 << 10, NearBuffers: 128 << 10})
 			var wg sync.WaitGroup
 			for i, way := range []struct{ from, to *net.TCPConn }{{f.client, f.server}, {f.server, f.client}} {
@@ -86,7 +87,7 @@ func TestFreezeThawUnderLoad(t *testing.T) {
 				f.thaw(t, loops[rounds%2], &tt.cfg, z)
 				// What the next turn moves, and no more.
 				next := make(chan *frozen, 1)
-				do(t, f.l, func() {
+				onloop.Do(t, f.l, func() {
 					f.l.Again(runner(func() {
 						if f.told.Load() > 0 {
 							next <- nil
@@ -125,7 +126,7 @@ func TestFreezeThawUnderLoad(t *testing.T) {
 func TestFreezeThawHalfClosed(t *testing.T) {
 	testkit.NoLeaks(t)
 	for _, byClient := range []bool{true, false} {
-		a, b := startLoop(t, splice.Config{}), startLoop(t, splice.Config{})
+		a, b := onloop.Start(t, 0, loop.Config{Pipes: splice.Config{}, PanicEnds: true}), onloop.Start(t, 0, loop.Config{Pipes: splice.Config{}, PanicEnds: true})
 		f := join(t, a, relay.Config{}, testkit.TCPOptions{FarReadBuffer: 16 << 10, NearBuffers: 16 << 10})
 		first, second := f.sides(byClient)
 		const total = 300_000
@@ -138,7 +139,7 @@ func TestFreezeThawHalfClosed(t *testing.T) {
 		expect(t, second, total)
 		expectEOF(t, second)
 		f.thaw(t, a, &relay.Config{}, f.freeze(t))
-		do(t, a, func() {
+		onloop.Do(t, a, func() {
 			if up, down := f.pair.HalfClosed(); up != byClient || down == byClient {
 				t.Errorf("closed up %v, down %v; want only by the first side", up, down)
 			}
@@ -161,7 +162,7 @@ func TestFreezeThawHalfClosed(t *testing.T) {
 func TestResetWhileFrozen(t *testing.T) {
 	testkit.NoLeaks(t)
 	for _, byClient := range []bool{true, false} {
-		a, b := startLoop(t, splice.Config{}), startLoop(t, splice.Config{})
+		a, b := onloop.Start(t, 0, loop.Config{Pipes: splice.Config{}, PanicEnds: true}), onloop.Start(t, 0, loop.Config{Pipes: splice.Config{}, PanicEnds: true})
 		f := join(t, a, relay.Config{}, testkit.TCPOptions{})
 		from, to := f.sides(byClient)
 		z := f.freeze(t)
@@ -186,10 +187,10 @@ func TestResetWhileFrozen(t *testing.T) {
 // led to believe that it got everything.
 func TestThawDamaged(t *testing.T) {
 	testkit.NoLeaks(t)
-	l := startLoop(t, splice.Config{})
+	l := onloop.Start(t, 0, loop.Config{Pipes: splice.Config{}, PanicEnds: true})
 	for cut := 0; ; cut++ {
 		f := prepare(t, l, testkit.TCPOptions{})
-		do(t, l, func() { f.pair.Join(l, &relay.Config{}, &f.ends[0], &f.ends[1], f) })
+		onloop.Do(t, l, func() { f.pair.Join(l, &relay.Config{}, &f.ends[0], &f.ends[1], f) })
 		z := f.freeze(t)
 		f.told.Store(1)          // this flow ends here
 		if cut >= len(z.state) { // its length depends on its age
@@ -198,7 +199,7 @@ func TestThawDamaged(t *testing.T) {
 			}
 			break
 		}
-		do(t, l, func() {
+		onloop.Do(t, l, func() {
 			f.life = &life{l: l}
 			fds := sys.NewFDs(z.fds)
 			if err := f.pair.Thaw(flow.NewDecoder(z.state[:cut]), fds, l, &relay.Config{}, &f.ends[0], &f.ends[1], f); err == nil {

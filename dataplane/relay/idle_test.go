@@ -5,9 +5,11 @@ import (
 	"time"
 
 	"github.com/sluice-mesh/sluice/dataplane/flow"
+	"github.com/sluice-mesh/sluice/dataplane/loop"
 	"github.com/sluice-mesh/sluice/dataplane/relay"
 	"github.com/sluice-mesh/sluice/dataplane/splice"
 	"github.com/sluice-mesh/sluice/internal/testkit"
+	"github.com/sluice-mesh/sluice/internal/testkit/onloop"
 )
 
 // until waits for a moment, and for what the loop does at it.
@@ -21,7 +23,7 @@ func until(t testing.TB, at time.Time) {
 func TestIdle(t *testing.T) {
 	testkit.NoLeaks(t)
 	const limit = 400 * time.Millisecond
-	l := startLoop(t, splice.Config{})
+	l := onloop.Start(t, 0, loop.Config{Pipes: splice.Config{}, PanicEnds: true})
 	f := join(t, l, relay.Config{Idle: limit}, testkit.TCPOptions{})
 	var last time.Time
 	for i := range 5 {
@@ -63,7 +65,7 @@ func TestHalfCloseLimit(t *testing.T) {
 		{"idle alone", true, relay.Config{Idle: limit}, 0, flow.CloseIdle},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			l := startLoop(t, splice.Config{})
+			l := onloop.Start(t, 0, loop.Config{Pipes: splice.Config{}, PanicEnds: true})
 			f := join(t, l, tt.cfg, testkit.TCPOptions{})
 			first, second := f.sides(tt.byClient)
 			until(t, time.Now().Add(tt.before))

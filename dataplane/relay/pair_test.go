@@ -11,46 +11,14 @@ import (
 	"github.com/sluice-mesh/sluice/dataplane/loop"
 	"github.com/sluice-mesh/sluice/dataplane/metric"
 	"github.com/sluice-mesh/sluice/dataplane/relay"
-	"github.com/sluice-mesh/sluice/dataplane/splice"
 	"github.com/sluice-mesh/sluice/internal/testkit"
+	"github.com/sluice-mesh/sluice/internal/testkit/onloop"
 )
-
-// heap is where blocks of tests live: the race detector sees nothing elsewhere.
-func heap(size int) ([]byte, error) { return make([]byte, size), nil }
-
-// startLoop runs a loop until the test ends.
-func startLoop(t testing.TB, pipes splice.Config) *loop.Loop {
-	t.Helper()
-	l, err := loop.New(0, loop.Config{Memory: heap, Pipes: pipes, PanicEnds: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- l.Run() }()
-	t.Cleanup(func() {
-		l.Stop()
-		if err := testkit.Receive(t, testkit.Wait, "the loop ends", ended); err != nil {
-			t.Error(err)
-		}
-	})
-	return l
-}
-
-// do runs fn on the loop.
-func do(t testing.TB, l *loop.Loop, fn func()) {
-	t.Helper()
-	testkit.Within(t, testkit.Wait, "a call on the loop", func() error {
-		if !l.Do(fn) {
-			return errors.New("the loop has ended")
-		}
-		return nil
-	})
-}
 
 // figures are the metrics of a loop at one moment.
 func figures(t testing.TB, l *loop.Loop) (m metric.Set) {
 	t.Helper()
-	do(t, l, func() { m = l.Metrics })
+	onloop.Do(t, l, func() { m = l.Metrics })
 	return m
 }
 
@@ -91,7 +59,7 @@ func (f *flowing) Relayed(why flow.CloseReason, err error) {
 func join(t testing.TB, l *loop.Loop, cfg relay.Config, opts testkit.TCPOptions) *flowing {
 	t.Helper()
 	f := prepare(t, l, opts)
-	do(t, l, func() { f.pair.Join(l, &cfg, &f.ends[0], &f.ends[1], f) })
+	onloop.Do(t, l, func() { f.pair.Join(l, &cfg, &f.ends[0], &f.ends[1], f) })
 	return f
 }
 
@@ -104,14 +72,14 @@ func prepare(t testing.TB, l *loop.Loop, opts testkit.TCPOptions) *flowing {
 		conn, near := testkit.TCPPair(t, opts)
 		*far = conn
 		near.MoveTo(f.ends[i].FD())
-		do(t, l, func() {
+		onloop.Do(t, l, func() {
 			if err := f.ends[i].Register(l, end.Side(i), nobody{}, true); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	t.Cleanup(func() {
-		do(t, f.l, func() {
+		onloop.Do(t, f.l, func() {
 			if f.told.Load() == 0 {
 				f.pair.Abort(flow.CloseDrain)
 			}
@@ -128,7 +96,7 @@ func prepare(t testing.TB, l *loop.Loop, opts testkit.TCPOptions) *flowing {
 // checkEmpty fails when a loop on which no flow lives has something of one.
 func checkEmpty(t testing.TB, l *loop.Loop) {
 	t.Helper()
-	do(t, l, func() {
+	onloop.Do(t, l, func() {
 		for g := range metric.Gauge(metric.NumGauges) {
 			if n := l.Metrics.Level(g); n != 0 {
 				t.Errorf("%s is %d after the end", g.Describe().Name, n)

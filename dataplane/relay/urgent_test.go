@@ -6,10 +6,12 @@ import (
 	"testing"
 
 	"github.com/sluice-mesh/sluice/dataplane/buf"
+	"github.com/sluice-mesh/sluice/dataplane/loop"
 	"github.com/sluice-mesh/sluice/dataplane/relay"
 	"github.com/sluice-mesh/sluice/dataplane/splice"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
 	"github.com/sluice-mesh/sluice/internal/testkit"
+	"github.com/sluice-mesh/sluice/internal/testkit/onloop"
 )
 
 // sendUrgent sends text whose last byte is urgent.
@@ -51,12 +53,12 @@ func TestUrgentData(t *testing.T) {
 	} {
 		for _, atOnce := range []bool{true, false} {
 			t.Run(tt.name, func(t *testing.T) {
-				l := startLoop(t, splice.Config{})
+				l := onloop.Start(t, 0, loop.Config{Pipes: splice.Config{}, PanicEnds: true})
 				f := join(t, l, tt.cfg, testkit.TCPOptions{FarReadBuffer: 1 << 20, NearBuffers: 1 << 20})
 				if tt.bulk {
-					do(t, l, func() { send(t, f.client, 6*buf.BlockBytes) })
+					onloop.Do(t, l, func() { send(t, f.client, 6*buf.BlockBytes) })
 					expect(t, f.server, 6*buf.BlockBytes)
-					do(t, l, func() {
+					onloop.Do(t, l, func() {
 						if up, _ := f.pair.Splicing(); !up {
 							t.Error("the direction is not spliced: this test shows nothing")
 						}
@@ -69,7 +71,7 @@ func TestUrgentData(t *testing.T) {
 					}
 				}
 				if atOnce {
-					do(t, l, say)
+					onloop.Do(t, l, say)
 				} else {
 					say()
 				}

@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-mesh/sluice/dataplane/session"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
 	"github.com/sluice-mesh/sluice/internal/testkit"
+	"github.com/sluice-mesh/sluice/internal/testkit/onloop"
 )
 
 // BenchmarkFlow is a flow from accept to close: connect, 100 bytes each way, the
@@ -41,7 +42,7 @@ func benchFlow(b *testing.B, path flow.Path) {
 	defer ln.Close()
 	go echo(ln)
 
-	l := startLoop(b, 0, loop.Config{PanicEnds: true})
+	l := onloop.Start(b, 0, loop.Config{PanicEnds: true})
 	to := func(_ flow.Path, t flow.Tuple, _ flow.Addrs) flow.Verdict {
 		return flow.Verdict{Kind: flow.Direct, To: app, Source: t.Client.Addr(), Application: path == flow.Inbound}
 	}
@@ -93,7 +94,7 @@ func benchFlow(b *testing.B, path flow.Path) {
 		op()
 	}
 	tid := 0
-	do(b, l, func() { tid = sys.Gettid() })
+	onloop.Do(b, l, func() { tid = sys.Gettid() })
 	measure.PerOp(b, tid, op)
 }
 

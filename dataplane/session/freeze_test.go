@@ -18,40 +18,8 @@ import (
 	"github.com/sluice-mesh/sluice/dataplane/session"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
 	"github.com/sluice-mesh/sluice/internal/testkit"
+	"github.com/sluice-mesh/sluice/internal/testkit/onloop"
 )
-
-// heap is where blocks of tests live: the race detector sees nothing elsewhere.
-func heap(size int) ([]byte, error) { return make([]byte, size), nil }
-
-// startLoop runs a loop until the test ends.
-func startLoop(t testing.TB, id int, cfg loop.Config) *loop.Loop {
-	t.Helper()
-	cfg.Memory = heap
-	l, err := loop.New(id, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- l.Run() }()
-	t.Cleanup(func() {
-		l.Stop()
-		if err := testkit.Receive(t, testkit.Wait, "the loop ends", ended); err != nil {
-			t.Error(err)
-		}
-	})
-	return l
-}
-
-// do runs fn on the loop.
-func do(t testing.TB, l *loop.Loop, fn func()) {
-	t.Helper()
-	testkit.Within(t, testkit.Wait, "a call on the loop", func() error {
-		if !l.Do(fn) {
-			return errors.New("the loop has ended")
-		}
-		return nil
-	})
-}
 
 var tuple = flow.Tuple{
 	Client: netip.MustParseAddrPort("198.51.100.7:40000"),
@@ -70,7 +38,7 @@ func newBare(t testing.TB, cfg loop.Config) *bare {
 	cfg.PanicEnds = true
 	b := &bare{fault: make(chan error, 16)}
 	for i := range b.loops {
-		b.loops[i] = startLoop(t, i, cfg)
+		b.loops[i] = onloop.Start(t, i, cfg)
 	}
 	b.env = session.NewEnv(session.Config{Log: true}, b.loops[:])
 	b.pod = session.NewBarePod(b.env, b.loops[0])
@@ -95,7 +63,7 @@ func (b *bare) adoptID(t testing.TB, up bool) (id uint64, client, server *net.TC
 		nearServer.Close()
 		silent(t, nearServer)
 	}
-	do(t, b.loops[0], func() {
+	onloop.Do(t, b.loops[0], func() {
 		var err error
 		if id, err = b.pod.Adopt(nearClient, nearServer, tuple, up); err != nil {
 			t.Error(err)
@@ -138,7 +106,7 @@ func silent(t testing.TB, f *sys.FD) {
 func (b *bare) freeze(t testing.TB, l *loop.Loop) *session.Frozen {
 	t.Helper()
 	var all []*session.Frozen
-	do(t, l, func() { all = b.pod.FreezeAll(l) })
+	onloop.Do(t, l, func() { all = b.pod.FreezeAll(l) })
 	if len(all) != 1 {
 		t.Fatalf("%d flows were frozen; want one", len(all))
 	}
@@ -149,22 +117,22 @@ func (b *bare) freeze(t testing.TB, l *loop.Loop) *session.Frozen {
 func (b *bare) thaw(t testing.TB, f *session.Frozen, l *loop.Loop) {
 	t.Helper()
 	b.pod.Thaw(f, l, func(err error) { b.fault <- err })
-	do(t, b.loops[0], func() {})
-	do(t, l, func() {})
+	onloop.Do(t, b.loops[0], func() {})
+	onloop.Do(t, l, func() {})
 }
 
 // checkEmpty fails when something of a flow is left.
 func (b *bare) checkEmpty(t testing.TB) {
 	t.Helper()
 	for _, l := range b.loops {
-		do(t, l, func() { b.pod.CutAll(l, flow.CloseDrain) })
+		onloop.Do(t, l, func() { b.pod.CutAll(l, flow.CloseDrain) })
 	}
 	testkit.Eventually(t, testkit.Wait, "every session is back", func() (ok bool) {
-		do(t, b.loops[0], func() { live, _, tuples := b.pod.Kept(); ok = live == 0 && tuples == 0 })
+		onloop.Do(t, b.loops[0], func() { live, _, tuples := b.pod.Kept(); ok = live == 0 && tuples == 0 })
 		return ok
 	})
 	for i, l := range b.loops {
-		do(t, l, func() {
+		onloop.Do(t, l, func() {
 			for g := range metric.Gauge(metric.NumGauges) {
 				if n := l.Metrics.Level(g); n != 0 {
 					t.Errorf("loop %d: %s is %d after the end", i, g.Describe().Name, n)
@@ -193,7 +161,7 @@ func TestFreezeKeeps(t *testing.T) {
 			want.Up = 10
 		}
 		look := func(l *loop.Loop) (i flow.Info) {
-			do(t, l, func() {
+			onloop.Do(t, l, func() {
 				if all := session.Here(l, 2); len(all) == 1 {
 					i = all[0]
 				}
@@ -217,11 +185,11 @@ func TestFreezeKeeps(t *testing.T) {
 			}
 			live, _, tuples := 0, 0, 0
 			testkit.Eventually(t, testkit.Wait, "the session that was frozen is back", func() bool {
-				do(t, b.loops[0], func() { live, _, tuples = b.pod.Kept() })
+				onloop.Do(t, b.loops[0], func() { live, _, tuples = b.pod.Kept() })
 				return live == 1 && tuples == 1
 			})
 		}
-		do(t, b.loops[0], func() {
+		onloop.Do(t, b.loops[0], func() {
 			if _, unused, _ := b.pod.Kept(); unused > 1 {
 				t.Errorf("%d sessions wait to be used again after one flow", unused)
 			}
@@ -300,7 +268,7 @@ func aged(state []byte, age uint64) []byte {
 func (b *bare) refused(t testing.TB) (n uint64) {
 	t.Helper()
 	for _, l := range b.loops {
-		do(t, l, func() { n += l.Metrics.Count(metric.ThawRefused) })
+		onloop.Do(t, l, func() { n += l.Metrics.Count(metric.ThawRefused) })
 	}
 	return n
 }
@@ -311,7 +279,7 @@ func TestThawIntoEndedPod(t *testing.T) {
 	b := newBare(t, loop.Config{})
 	client, server := b.adopt(t, true)
 	f := b.freeze(t, b.loops[0])
-	do(t, b.loops[0], func() { b.pod.SetEnded(true) })
+	onloop.Do(t, b.loops[0], func() { b.pod.SetEnded(true) })
 	b.thaw(t, f, b.loops[1])
 	if err := testkit.Receive(t, testkit.Wait, "the fault", b.fault); !strings.Contains(err.Error(), "pod bare is gone") {
 		t.Errorf("refused for %v", err)
@@ -356,7 +324,7 @@ func TestThawOnEndedLoop(t *testing.T) {
 	b := newBare(t, loop.Config{})
 	client, _ := b.adopt(t, true)
 	f := b.freeze(t, b.loops[0])
-	other, err := loop.New(9, loop.Config{Memory: heap})
+	other, err := loop.New(9, loop.Config{Memory: onloop.Heap})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-mesh/sluice/dataplane/splice"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
 	"github.com/sluice-mesh/sluice/internal/testkit"
+	"github.com/sluice-mesh/sluice/internal/testkit/onloop"
 )
 
 // descriptors are what may come with a state: two sockets, then two pipes that
@@ -101,8 +102,8 @@ func FuzzThaw(f *testing.F) {
 		var fault error
 		b.pod.Thaw(&session.Frozen{UID: "bare", State: in, FDs: with}, b.loops[1], func(err error) { fault = err })
 		for range 3 { // home, its own loop, and what the first events bring
-			do(t, b.loops[0], func() {})
-			do(t, b.loops[1], func() {})
+			onloop.Do(t, b.loops[0], func() {})
+			onloop.Do(t, b.loops[1], func() {})
 		}
 		if fault != nil && fault.Error() == "" {
 			t.Error("refused without a reason")

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-mesh/sluice/dataplane/session"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
 	"github.com/sluice-mesh/sluice/internal/testkit"
+	"github.com/sluice-mesh/sluice/internal/testkit/onloop"
 )
 
 // A modelled is what a flow must look like from outside: the two far sides, and
@@ -157,7 +158,7 @@ func (w *world) send(t *testing.T, m *modelled, side, n int) {
 func (w *world) cut(t *testing.T, m *modelled) {
 	found := false
 	for _, l := range w.loops {
-		do(t, l, func() { found = found || session.Cut(l, m.id, flow.CloseDrain) })
+		onloop.Do(t, l, func() { found = found || session.Cut(l, m.id, flow.CloseDrain) })
 	}
 	if !found {
 		t.Fatalf("flow %d is on no loop", m.id)
@@ -183,7 +184,7 @@ func (w *world) refreeze(t *testing.T) {
 	var all []*session.Frozen
 	from := w.loops[w.r.IntN(2)]
 	ids := map[*session.Frozen]*modelled{}
-	do(t, from, func() {
+	onloop.Do(t, from, func() {
 		here := session.Here(from, 100)
 		all = w.pod.FreezeAll(from)
 		for i, f := range all {
@@ -261,7 +262,7 @@ func (w *world) compare(t *testing.T) {
 	w.take(t)
 	got := map[uint64]flow.Info{}
 	for _, l := range w.loops {
-		do(t, l, func() {
+		onloop.Do(t, l, func() {
 			for _, i := range session.Here(l, 100) {
 				if _, twice := got[i.ID]; twice {
 					t.Errorf("flow %d is on both loops", i.ID)

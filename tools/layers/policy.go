@@ -115,7 +115,7 @@ func (p policy) notBelow(imp, user string) string {
 	switch {
 	case to == "cmd":
 		return "a program is not imported"
-	case to == "internal":
+	case to == "internal" && from != "internal":
 		return "internal/testkit is for tests"
 	case from == to && below.layer >= p.packages[user].layer:
 		return fmt.Sprintf("it is on layer %d, not below layer %d", below.layer, p.packages[user].layer)
