@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"math"
 	"time"
 
 	"github.com/sluice-mesh/sluice/dataplane/buf"
@@ -11,12 +12,14 @@ import (
 )
 
 const (
-	turnBytes    = 1 << 20                // what one direction may move in a turn
-	lastBytes    = 8 << 20                // and when its source is broken
-	promoteAfter = 3                      // full reads in a row
-	fullRead     = buf.BlockBytes / 4 * 3 // a new socket's window is a little less than a block
-	demoteAfter  = 3                      // times in a row that the source had less than half a block
-	demoteIdle   = time.Second            // without a byte
+	turnBytes = 1 << 20 // what one direction may move in a turn
+	lastBytes = 8 << 20 // and when its source is broken
+	// promoteAt is the running average of reads at which a direction is bulk: the
+	// third full block in a row reaches it. Behind a slow sink reads are as large as
+	// the source's window, which may never fill a block.
+	promoteAt   = buf.BlockBytes / 16 * 9
+	demoteAfter = 3           // times in a row that the source had less than half a block
+	demoteIdle  = time.Second // without a byte
 )
 
 // direction moves bytes from src to dst.
@@ -29,7 +32,8 @@ type direction struct {
 
 	bytes, spliced uint64
 	moved          time.Duration // when the last byte or FIN did
-	full, thin     uint8         // full reads in a row; bursts in a row that were short
+	filled         uint16        // average of the last reads; four weigh most
+	thin           uint8         // bursts in a row that were short
 	splicing       bool
 	finished       bool   // FIN was read and passed on
 	queued         bool   // in the loop's run-again queue
@@ -103,7 +107,7 @@ func (d *direction) pump() {
 
 // step moves once, by the engine of the moment.
 func (d *direction) step() (int, end.Wait, error) {
-	if d.full == promoteAfter {
+	if d.filled >= promoteAt {
 		d.promote()
 	}
 	if d.splicing {
@@ -113,11 +117,7 @@ func (d *direction) step() (int, end.Wait, error) {
 	if n > 0 && !d.pair.closed {                     // else they were refused, and that ended the pair
 		d.count(n)
 		d.pair.loop.Metrics.Add(metric.CopiedBytes, uint64(n))
-		if n >= fullRead {
-			d.full = min(d.full+1, promoteAfter)
-		} else {
-			d.full = 0
-		}
+		d.filled = uint16(min((3*int(d.filled)+min(n, buf.BlockBytes))/4, math.MaxUint16))
 	}
 	return n, next, err
 }

@@ -158,8 +158,8 @@ func TestBackPressure(t *testing.T) {
 	}
 }
 
-// A direction is spliced once three reads in a row were full, and copied again
-// when its source is no bulk any more.
+// A direction is spliced once three reads in a row were full, or more of them nearly
+// so, and copied again when its source is no bulk any more.
 func TestPromotion(t *testing.T) {
 	testkit.NoLeaks(t)
 	l := onloop.Start(t, 0, loop.Config{Pipes: splice.Config{}, PanicEnds: true})
@@ -215,6 +215,14 @@ func TestPromotion(t *testing.T) {
 	if n := after.Count(metric.CopiedBytes) - before.Count(metric.CopiedBytes); n != 1000 {
 		t.Errorf("after a second of idleness %d of 1000 bytes were copied; want all", n)
 	}
+	for range 20 {
+		move(24 << 10)
+	}
+	check("reads of 24 KiB", 2, 2, false)
+	for range 20 {
+		move(44 << 10)
+	}
+	check("reads of 44 KiB, as large as a small window", 3, 2, true)
 }
 
 // A sink that holds bytes does not keep its direction from being spliced once they

@@ -14,13 +14,13 @@ func (d *direction) promote() {
 	if d.pair.cfg.NoSplice || d.src().Socket() == nil || d.dst().Socket() == nil || d.dst().Unsent() > 0 || d.src().Socket().Urgent() {
 		return
 	}
-	d.splicing, d.full, d.thin, d.burst = true, 0, 0, 0
+	d.splicing, d.filled, d.thin, d.burst = true, 0, 0, 0
 	d.pair.loop.Metrics.Inc(metric.Promoted)
 }
 
 // demote has this direction copied from now on.
 func (d *direction) demote() {
-	d.splicing, d.full = false, 0
+	d.splicing, d.filled = false, 0
 	d.pair.loop.Metrics.Inc(metric.Demoted)
 }
 
