@@ -33,6 +33,9 @@ func (p Path) String() string {
 	return "unknown"
 }
 
+// PortHBONE is where pods take tunnels.
+const PortHBONE = 15008
+
 // Inbound reports the paths that lead to the pod's application.
 func (p Path) Inbound() bool { return p == Inbound || p == InboundHBONE }
 

@@ -152,13 +152,13 @@ func (t *Tunnel) headers(ev *h2.Event) error {
 		return err
 	}
 	if r.Status != 200 {
-		s.answer(StatusError(r.Status))
+		s.answer(flow.CloseStatus, StatusError(r.Status))
 		return nil
 	}
 	if ev.End {
 		t.touch(s)
 	}
-	s.answer(nil)
+	s.answer(flow.Open, nil)
 	return nil
 }
 

@@ -16,7 +16,8 @@ import (
 	"github.com/sluice-mesh/sluice/dataplane/tlsrec"
 )
 
-// patience is how long a handshake may take.
+// patience is how long it may take until a peer has shaken hands, our own wait for a
+// certificate included.
 const patience = 10 * time.Second
 
 // Begin takes the lower end, whose connection is up, and shakes hands as a client.
@@ -26,9 +27,14 @@ func (t *Tunnel) Begin(lower end.End, g *tlsrec.Gate, cfg *tls.Config, us flow.I
 		return
 	}
 	t.us, t.remote = us, t.key.To
-	t.begin(lower)
+	if lower == nil {
+		lower = &t.sock
+	}
+	t.lower = lower
+	lower.Attach((*lowerPeer)(t))
+	t.loop.Arm(&t.timer, patience, t)
 	t.handshake = g.Client(cfg, t)
-	t.greet()
+	t.Call()
 }
 
 // Serve takes fd, a connection of remote to local, and serves the streams that the
@@ -42,6 +48,7 @@ func Serve(l *loop.Loop, fd *sys.FD, remote, local netip.AddrPort, cipher gcm.Im
 		return nil, err
 	}
 	t.lower = &t.sock
+	l.Arm(&t.timer, patience, t)
 	return t, nil
 }
 
@@ -52,26 +59,18 @@ func (t *Tunnel) Accept(g *tlsrec.Gate, cfg *tls.Config, us flow.Identity, from 
 	}
 	t.us = us
 	t.handshake = g.Server(cfg, from, t)
-	t.greet()
+	t.Call()
 	t.pull()
 }
 
-func (t *Tunnel) begin(lower end.End) {
-	if lower == nil {
-		lower = &t.sock
-	}
-	t.lower = lower
-	lower.Attach((*lowerPeer)(t))
-}
-
-// greet lets the handshake begin.
-func (t *Tunnel) greet() {
-	t.loop.Arm(&t.timer, patience, t)
-	t.Call()
-}
-
 // Fire ends a handshake that takes too long.
-func (t *Tunnel) Fire() { t.Fail(flow.CloseHandshake, ErrSilent) }
+func (t *Tunnel) Fire() { t.unproved(ErrSilent) }
+
+// unproved ends a tunnel in which it was not proved who the peer is, or we are.
+func (t *Tunnel) unproved(err error) {
+	t.loop.Metrics.Inc(metric.HandshakeFailures)
+	t.Fail(flow.CloseHandshake, err)
+}
 
 // HandshakeMoved has the loop look at the handshake; from anywhere.
 func (t *Tunnel) HandshakeMoved(*tlsrec.Handshake) { t.loop.Post(t) }
@@ -90,9 +89,8 @@ func (t *Tunnel) Call() {
 	r, err := h.Result()
 	switch {
 	case err != nil:
-		t.loop.Metrics.Inc(metric.HandshakeFailures)
 		t.handshake = nil
-		t.Fail(flow.CloseHandshake, err)
+		t.unproved(err)
 	case r != nil:
 		t.established(r)
 	default:
@@ -117,7 +115,7 @@ func (t *Tunnel) established(r *tlsrec.Result) {
 	t.loop.Disarm(&t.timer)
 	first := append(append([]byte(nil), r.State.Unopened...), t.unfed...)
 	t.unfed = nil
-	var err error
+	err := errNobody
 	if len(r.Certificates) > 0 {
 		t.them, err = identity.Name(r.Certificates[0])
 	}
@@ -126,7 +124,7 @@ func (t *Tunnel) established(r *tlsrec.Result) {
 	}
 	r.State.Clear()
 	if err != nil {
-		t.Fail(flow.CloseHandshake, err)
+		t.unproved(err)
 		return
 	}
 	t.out.records = t.records

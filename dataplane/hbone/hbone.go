@@ -21,9 +21,6 @@ import (
 	"github.com/sluice-mesh/sluice/dataplane/loop"
 )
 
-// Port is where a pod takes tunnels.
-const Port = 15008
-
 // What we tell peers in SETTINGS.
 const (
 	streamWindow     = 1 << 20 // what a peer may send on a stream before more is granted
@@ -44,6 +41,8 @@ var (
 	ErrClosing = errors.New("tunnel is closing")
 	// ErrSilent says that the handshake took too long.
 	ErrSilent = errors.New("handshake took too long")
+
+	errNobody = errors.New("peer has shown no certificate")
 )
 
 // A StatusError is an answer to a CONNECT that is not 200.
@@ -54,9 +53,11 @@ func (e StatusError) Error() string {
 	return "peer answered CONNECT with status " + string([]byte{'0' + byte(e/100%10), '0' + byte(e/10%10), '0' + byte(e%10)})
 }
 
-// Opened is told, once, how a CONNECT of ours was answered; a stream is up if err is
-// nil, and otherwise gone.
-type Opened interface{ Opened(err error) }
+// Opened is told, once, how a CONNECT of ours was answered: the stream is up if why is
+// flow.Open, and otherwise gone.
+type Opened interface {
+	Opened(why flow.CloseReason, err error)
+}
 
 // An Acceptor gets each stream that a peer opens, and ends it by Refuse, or by Accept
 // and Close. Slices in r are lent.

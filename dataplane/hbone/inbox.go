@@ -130,8 +130,8 @@ type lowerPeer Tunnel
 func (p *lowerPeer) Readable() { (*Tunnel)(p).pull() }
 
 func (t *Tunnel) pull() {
-	if t.box != nil || t.queued || t.closed {
-		return
+	if t.box != nil || t.queued || t.closed || t.handshake == nil && t.records == nil {
+		return // in the last case it is not known yet who we are: Accept reads
 	}
 	for total := 0; !t.closed; {
 		if t.handshake != nil && len(t.unfed) > 0 {
@@ -144,7 +144,7 @@ func (t *Tunnel) pull() {
 		case t.closed || err != nil:
 			return // and the lower end has told
 		case next == end.Ended:
-			t.Fail(t.lostReason(), ErrLost)
+			t.Fail(t.resetReason(), ErrLost)
 			return
 		case next != end.Nothing:
 			return
@@ -213,7 +213,7 @@ func (t *Tunnel) received(all []byte) {
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			t.Fail(t.lostReason(), ErrLost)
+			t.Fail(t.resetReason(), ErrLost)
 			return
 		case err != nil:
 			t.refuseRecord(err)

@@ -36,8 +36,7 @@ type outbox struct {
 
 // lent is the room that was lent last: what Commit needs to go the same way again.
 type lent struct {
-	frame int          // the largest payload of one frame
-	wide  bool         // one frame goes over all records
+	wide  bool         // one frame goes over all records; else each has its own
 	next  []*buf.Block // blocks behind the last one, in order
 	room  [24][]byte   // what was lent
 	bytes int          // the sum of it
@@ -155,7 +154,8 @@ func (o *outbox) add(p []byte) error {
 }
 
 // room lends space for up to max bytes of payload, at most frame of them in one
-// frame; in one block unless much is set. Nothing of the outbox changes but the
+// frame, which is never less than a record holds (RFC 9113 6.5.2); in one block unless
+// much is set. Nothing of the outbox changes but the
 // open record, which may be ended.
 func (o *outbox) room(max, frame int, much bool) ([][]byte, error) {
 	l := &o.lent
@@ -171,10 +171,9 @@ func (o *outbox) room(max, frame int, much bool) ([][]byte, error) {
 	if err := o.block(); err != nil {
 		return nil, err
 	}
-	l.frame, l.wide = min(frame, wideBytes), frame > 2*tlsrec.MaxPlaintext
 	max = min(max, wideBytes)
-	if l.wide {
-		max = min(max, l.frame)
+	if l.wide = frame > 2*tlsrec.MaxPlaintext; l.wide {
+		max = min(max, frame)
 	}
 	free := o.blocks[len(o.blocks)-1].Free()
 	plain, at := o.plain(), o.open
@@ -184,9 +183,6 @@ func (o *outbox) room(max, frame int, much bool) ([][]byte, error) {
 			at += h2.HeadBytes
 		}
 		space := plain[at:]
-		if !l.wide {
-			space = space[:min(len(space), l.frame)]
-		}
 		space = space[:min(len(space), max)]
 		l.room[n] = space
 		n++
@@ -230,9 +226,8 @@ func (o *outbox) commit(id uint32, n int) error {
 		plain := o.plain()
 		size := left
 		if first || !l.wide {
-			room := len(plain) - o.open - h2.HeadBytes
 			if !l.wide {
-				size = min(left, l.frame, room)
+				size = min(left, len(plain)-o.open-h2.HeadBytes)
 			}
 			h2.PutDataHeader(plain[o.open:], size, id, false)
 			o.open += h2.HeadBytes

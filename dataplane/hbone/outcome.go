@@ -14,15 +14,15 @@ type ResetError h2.Code
 func (e ResetError) Error() string { return fmt.Sprintf("peer reset the stream: %v", h2.Code(e)) }
 
 // answer tells who opened the stream how that went.
-func (s *Stream) answer(err error) {
+func (s *Stream) answer(why flow.CloseReason, err error) {
 	o := s.opened
 	s.opened = nil
-	if err != nil {
+	if why != flow.Open {
 		s.cut(h2.Cancel)
 		s.Close()
 	}
 	if o != nil {
-		o.Opened(err)
+		o.Opened(why, err)
 	}
 }
 
@@ -31,7 +31,7 @@ func (s *Stream) broken(why flow.CloseReason, err error) {
 	switch {
 	case s.closed:
 	case s.opened != nil:
-		s.answer(err)
+		s.answer(why, err)
 	case s.peer != nil:
 		s.peer.Ended(why, err)
 	}
@@ -48,9 +48,7 @@ func (s *Stream) ended() {
 	switch {
 	case s.opened != nil && s.reset == h2.RefusedStream:
 		s.refused()
-	case s.opened != nil:
-		s.answer(ResetError(s.reset))
-	case s.unwanted() && s.peer != nil:
+	case s.opened == nil && s.unwanted() && s.peer != nil:
 		s.peer.Readable() // a FIN
 	default:
 		s.broken(s.tunnel.resetReason(), ResetError(s.reset))
@@ -65,7 +63,7 @@ func (s *Stream) refused() {
 	case s.opened == nil:
 		s.broken(t.resetReason(), ErrRefused)
 	case s.retried || t.pool == nil:
-		s.answer(ErrRefused)
+		s.answer(t.resetReason(), ErrRefused)
 	default:
 		s.retried = true
 		t.pool.again(t, s)

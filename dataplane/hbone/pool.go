@@ -3,7 +3,6 @@ package hbone
 import (
 	"errors"
 
-	"github.com/sluice-mesh/sluice/dataplane/flow"
 	"github.com/sluice-mesh/sluice/dataplane/gcm"
 	"github.com/sluice-mesh/sluice/dataplane/h2"
 	"github.com/sluice-mesh/sluice/dataplane/loop"
@@ -105,7 +104,7 @@ func (t *Tunnel) giveUpPending() {
 	for _, s := range waiting {
 		if t.pool == nil || s.retried {
 			s.gone = true
-			s.broken(flow.CloseHandshake, ErrRefused)
+			s.broken(t.resetReason(), ErrRefused)
 			continue
 		}
 		s.retried = true

@@ -115,16 +115,14 @@ func (t *Tunnel) Closed() bool { return t.closed }
 // Usable reports whether a stream of ours can be opened, now or later.
 func (t *Tunnel) Usable() bool { return !t.closed && !t.leaving && t.ids.Usable() }
 
-// resetReason is what the reset of a stream says about its flow.
+// resetReason is what the reset of a stream, or of all by the end of the connection,
+// says about its flow.
 func (t *Tunnel) resetReason() flow.CloseReason {
 	if t.role == h2.Server {
 		return flow.CloseClientReset
 	}
 	return flow.CloseServerReset
 }
-
-// lostReason is what the end of the connection says about the flows in it.
-func (t *Tunnel) lostReason() flow.CloseReason { return t.resetReason() }
 
 // send appends frames to what is sent when the turn ends.
 func (t *Tunnel) send(frames []byte) {

@@ -12,9 +12,6 @@ import (
 // period is how often records are fetched: a loop wakes nobody for them.
 const period = 50 * time.Millisecond
 
-// hbonePort is where tunnels come in.
-const hbonePort = 15008
-
 // batchBytes is how much is written at once.
 const batchBytes = 64 << 10
 
@@ -119,7 +116,7 @@ func (w *accessWriter) known(r *flow.Record, refused bool) {
 		dst = r.Upstream
 	}
 	if inbound && r.Authority.IsValid() {
-		dst = netip.AddrPortFrom(r.Authority.Addr(), hbonePort)
+		dst = netip.AddrPortFrom(r.Authority.Addr(), flow.PortHBONE)
 	}
 	l.addr(keyDstAddr, dst)
 	if r.Authority.IsValid() {

@@ -15,7 +15,7 @@ import (
 const (
 	PortOutbound = 15001
 	PortInbound  = 15006
-	PortHBONE    = 15008
+	PortHBONE    = flow.PortHBONE
 	PortDNS      = 15053
 )
 

@@ -24,6 +24,7 @@ type tunnelDial struct {
 	step tunnelStep
 
 	cert  *identity.Certificate
+	why   flow.CloseReason // Open until the socket could not be made
 	err   error
 	fd    sys.FD
 	dial  dial.Dialing
@@ -65,12 +66,13 @@ func (d *tunnelDial) Call() {
 		switch {
 		case d.t.Closed():
 		case d.err != nil:
-			d.t.Fail(flow.CloseIdentity, &tunnelError{flow.CloseIdentity, d.err})
+			d.t.Fail(flow.CloseIdentity, d.err)
 		default:
 			d.post(making, d.pod.home)
 		}
 	case making:
-		d.err = d.make()
+		from := flow.Tuple{Client: netip.AddrPortFrom(d.key.Source, 0)}
+		_, _, d.why, d.err = d.pod.bind(&d.fd, from, flow.Verdict{To: d.key.To, Source: d.key.Source})
 		d.post(made, d.loop)
 	case made:
 		d.connect()
@@ -86,25 +88,13 @@ func (d *tunnelDial) post(next tunnelStep, to *loop.Loop) {
 	}
 }
 
-// make makes the socket, on the home loop.
-func (d *tunnelDial) make() error {
-	if err := d.pod.maker.Get(&d.fd, dial.Network, sys.FamilyOf(d.key.To.Addr())); err != nil {
-		return err
-	}
-	if d.key.Source.IsValid() {
-		return sys.Bind(&d.fd, netip.AddrPortFrom(d.key.Source, 0))
-	}
-	return nil
-}
-
 // connect connects it, on the tunnel's loop.
 func (d *tunnelDial) connect() {
 	switch {
 	case d.t.Closed():
 		_ = d.fd.Close()
-	case d.err != nil:
-		_ = d.fd.Close()
-		d.t.Fail(flow.CloseNoSource, d.err)
+	case d.why != flow.Open:
+		d.t.Fail(d.why, d.err)
 	default:
 		d.fd.MoveTo(d.t.Socket().FD())
 		env := d.pod.env
@@ -122,7 +112,7 @@ func (d *tunnelDial) Dialed(err error) {
 	switch {
 	case d.t.Closed():
 	case err != nil:
-		d.t.Fail(dialReason(err), &tunnelError{dialReason(err), err})
+		d.t.Fail(dialReason(err), err)
 	default:
 		us := d.pod.source.ID()
 		d.t.Begin(nil, d.pod.env.Tunnels.Gate, d.cert.Client([]flow.Identity{d.key.Peer}), us)

@@ -2,7 +2,6 @@ package session
 
 import (
 	"encoding/binary"
-	"errors"
 	"math/rand/v2"
 	"net/netip"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/sluice-mesh/sluice/dataplane/h2"
 	"github.com/sluice-mesh/sluice/dataplane/hbone"
 	"github.com/sluice-mesh/sluice/dataplane/loop"
+	"github.com/sluice-mesh/sluice/dataplane/mesh"
 	"github.com/sluice-mesh/sluice/dataplane/sys"
 )
 
@@ -40,13 +40,6 @@ func (h *hop) finish(path flow.Path) {
 
 // know notes who both sides are.
 func (h *hop) know(t *hbone.Tunnel) { h.us, h.them = t.Identities() }
-
-// fail keeps what the log can't tell from a number.
-func (h *hop) fail(err error) {
-	if err != nil && sys.ErrnoOf(err) == 0 {
-		h.detail = err.Error()
-	}
-}
 
 // ends are the client's and the server's side.
 func (s *Session) ends() (client, server end.End) {
@@ -88,10 +81,25 @@ func (p *Pod) connect(t flow.Tuple) []byte {
 	return h2.AppendField(b, "traceparent", trace.Append(text[:0]))
 }
 
-// baggage says who the pod is, for telemetry of peers.
+// baggage says who the pod is, for telemetry of peers; on the home loop. It is made
+// anew when the mesh has changed.
 func (p *Pod) baggage() []byte {
+	now := p.env.Tunnels.Mesh.Load()
+	if p.said.of != now {
+		p.said.of, p.said.text = now, p.describe(now)
+	}
+	return p.said.text
+}
+
+// A description is the baggage of a pod.
+type description struct {
+	of   *mesh.Snapshot // that it was made from
+	text []byte
+}
+
+func (p *Pod) describe(now *mesh.Snapshot) []byte {
 	g := h2.Baggage{Namespace: p.Info.Namespace, Kind: "pod", Workload: p.Info.Name}
-	if w := p.env.Tunnels.Mesh.Load().ByName(p.Info.Namespace, p.Info.Name, p.Info.ServiceAccount); w != nil {
+	if w := now.ByName(p.Info.Namespace, p.Info.Name, p.Info.ServiceAccount); w != nil {
 		g = h2.Baggage{
 			Cluster: w.ClusterID, Namespace: w.Namespace, Kind: w.WorkloadType, Workload: w.WorkloadName,
 			Service: w.CanonicalName, Revision: w.CanonicalRevision, Region: w.Region, Zone: w.Zone,
@@ -111,14 +119,16 @@ func (s *Session) open() {
 }
 
 // Opened goes on with the answer to the CONNECT.
-func (s *Session) Opened(err error) {
+func (s *Session) Opened(why flow.CloseReason, err error) {
 	if s.state != opening {
 		return
 	}
-	if err != nil {
+	if why != flow.Open {
 		s.hop.stream = nil
-		s.hop.fail(err)
-		s.finish(openReason(err), err)
+		if sys.ErrnoOf(err) == 0 {
+			s.hop.detail = err.Error()
+		}
+		s.finish(why, err)
 		return
 	}
 	s.hop.know(s.hop.stream.Tunnel())
@@ -127,35 +137,3 @@ func (s *Session) Opened(err error) {
 	client, server := s.ends()
 	s.pair.Join(s.loop, &s.pod.env.Relay, client, server, s)
 }
-
-// openReason turns the error of a stream that was not opened into a close reason.
-func openReason(err error) flow.CloseReason {
-	if _, ok := errors.AsType[hbone.StatusError](err); ok {
-		return flow.CloseStatus
-	}
-	var because *tunnelError
-	switch {
-	case errors.As(err, &because):
-		return because.why
-	case errors.Is(err, hbone.ErrRefused), errors.Is(err, hbone.ErrLost):
-		return flow.CloseServerReset
-	case errors.Is(err, hbone.ErrSilent):
-		return flow.CloseHandshake
-	}
-	if _, ok := errors.AsType[hbone.ResetError](err); ok {
-		return flow.CloseServerReset
-	}
-	if sys.ErrnoOf(err) != 0 {
-		return dialReason(err)
-	}
-	return flow.CloseHandshake
-}
-
-// A tunnelError is why a pod's tunnel was not even begun.
-type tunnelError struct {
-	why flow.CloseReason
-	err error
-}
-
-func (e *tunnelError) Error() string { return e.err.Error() }
-func (e *tunnelError) Unwrap() error { return e.err }

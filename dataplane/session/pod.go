@@ -37,6 +37,7 @@ type Pod struct {
 	maker     *dial.Maker
 	ports     *dial.Ports
 	binder    binder
+	said      description
 	listeners []*listener.Listener
 	accepting *Session // while Accepted runs
 	unused    []*Session

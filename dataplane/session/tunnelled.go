@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/sluice-mesh/sluice/dataplane/flow"
@@ -84,22 +85,23 @@ func (s *Session) beginStream(r *h2.Request) {
 	p := s.pod
 	at := s.hop.stream.Tunnel().Local()
 	if r.TooLarge {
-		s.decline(statusTooLarge, flow.CloseStraight, "header fields of the CONNECT are too large")
+		s.decline(statusTooLarge, flow.CloseProtocol, "header fields of the CONNECT are too large")
 		return
 	}
 	if !r.Connect() {
-		s.decline(statusBad, flow.CloseStraight, fmt.Sprintf("method is %q; only CONNECT is served", r.Method))
+		s.decline(statusBad, flow.CloseProtocol, fmt.Sprintf("method is %q; only CONNECT is served", r.Method))
 		return
 	}
 	to, ok := h2.ParseAuthority(r.Authority)
 	switch {
 	case !ok:
-		s.decline(statusBad, flow.CloseStraight, fmt.Sprintf("authority %q is neither address:port nor name:port", r.Authority))
+		s.decline(statusBad, flow.CloseProtocol, fmt.Sprintf("authority %q is neither address:port nor name:port", r.Authority))
 		return
 	case to.Host != "":
 		s.decline(statusUnavailable, flow.CloseStraight, fmt.Sprintf("authority %q: names are not served", r.Authority))
 		return
 	}
+	to.Addr = netip.AddrPortFrom(to.Addr.Addr().Unmap(), to.Port)
 	s.tuple.Dst, s.hop.authority = to.Addr, to.Addr
 	if to.Addr.Addr() != at.Addr() {
 		s.decline(statusBad, flow.CloseStraight, fmt.Sprintf("ip mismatch: %v != %v", at.Addr(), to.Addr.Addr()))
@@ -146,8 +148,12 @@ func (p *Pod) TunnelClosed(t *hbone.Tunnel, why flow.CloseReason, err error) {
 	if why == flow.ClosePanic && t.Server() {
 		p.Panicked(nil) // the stream that was being accepted, if one was
 	}
-	if t.Server() && !why.Clean() && why != flow.CloseClientReset {
-		p.recordTunnel(t, why, err)
+	switch why {
+	case flow.CloseHandshake, flow.CloseIdentity, flow.CloseProtocol, flow.CloseLimit, flow.ClosePanic, flow.CloseInternal:
+		if t.Server() {
+			p.recordTunnel(t, why, err)
+		}
+	default: // the ends of its streams say it, and it may have had none for long
 	}
 	if p.tunnels.Add(-1) == 0 && p.leaving.Load() {
 		p.home.Post(loop.Func(p.settle))
