@@ -43,7 +43,7 @@ type Spec struct {
 	Length  time.Duration    `json:"length"` // counted
 	Seed    uint64           `json:"seed"`
 	// Compare all bytes of one read in Sample, and the first and last 64 of the
-	// others; 0 means of each read. Comparing costs bulk a tenth of its rate.
+	// others; 0 means of each read. Comparing all slows bulk down (BENCHMARKS.md).
 	Sample int `json:"sample,omitempty"`
 }
 

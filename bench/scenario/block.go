@@ -87,9 +87,9 @@ func (st *stand) start(ctx context.Context, first Scenario) error {
 		return err
 	}
 	if b.mode == subject.Redirect {
-		// REDIRECT sends all destinations to one port: two connections from one
-		// source port to two ports of a server become one and the same tuple, and
-		// the second one's SYN is dropped. So there is one port for everybody.
+		// With several ports of the server some connections hung, whatever the
+		// subject: perhaps because two from one source port become the same tuple
+		// once both are redirected. So there is one port for everybody.
 		st.running.OnePort = true
 	}
 	return nil
